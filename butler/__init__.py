@@ -1,0 +1,1 @@
+"""Faculties of the butler: approvals, tools, models, memory, storage. Nothing here knows HTTP or LangGraph."""

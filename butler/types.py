@@ -1,0 +1,106 @@
+"""Plain types shared by the faculties: tools, rulings, model replies. JSON inside, frozen outside."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Json = dict[str, Any]
+Verdict = Literal["allow", "approve", "refuse"]
+Risk = Literal["safe", "dangerous", "cross_hub", "forbidden"]
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One execution of a tool; `action_id` is the idempotency key (A8)."""
+
+    action_id: str
+    tool: str
+    args: Json
+    thread_id: str
+    run_id: str
+    requested_by: str
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool gave back: text for the model, and whether it is an error."""
+
+    text: str
+    is_error: bool = False
+
+
+ToolRunner = Callable[[Invocation], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as the model, the policy and the ledger see it (A2).
+
+    `verdict` is the tool's own default, used when no policy rule and no grant speaks; None means it has none.
+    `source` names where it was defined, as ``FILE:LINE``. `digest` is a SHA-256 over the whole definition.
+    `secret_args` are the names of arguments whose values are masked wherever they are shown.
+    """
+
+    name: str
+    description: str
+    input_schema: Json
+    run: ToolRunner
+    governed: bool
+    source: str
+    digest: str
+    verdict: Verdict | None = None
+    idempotent: bool = False
+    secret_args: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """A verdict and why: the answer of the classifier (A3).
+
+    `rule` is the winning policy rule's name, ``grant:ID`` for a grant, or ``default``.
+    `deciders` None means the standard ones: admins, and the requester if the requester is an admin.
+    `expires_in` is in seconds; None means the request never expires. `matched` names every rule that matched.
+    """
+
+    verdict: Verdict
+    rule: str
+    reason: str
+    risk: Risk
+    deciders: tuple[str, ...] | None = None
+    expires_in: float | None = None
+    matched: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProposedCall:
+    """A tool call as the model wrote it; `arguments` is raw JSON text and may be malformed."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens and calls of one or more model calls."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """One finished answer of the model: text, calls and usage."""
+
+    text: str
+    calls: tuple[ProposedCall, ...]
+    usage: Usage
+    finish_reason: str
+    model: str
+
+
+ChatMessage = Mapping[str, Any]
+"""A message in the OpenAI chat format: role, content, and tool_calls or tool_call_id where they apply."""
