@@ -1,0 +1,61 @@
+# Butler's tasks; `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Override to choose an interpreter: make install PYTHON=python3.13
+PYTHON ?=
+# Override to narrow the tests: make test TESTS="tests/test_policy.py -k refuse"
+TESTS ?= -n 2
+
+.PHONY: help
+help: ## Show these lines
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: install
+install: $(VENV)/.dev ## Make .venv with everything pinned (a second call does nothing)
+
+.PHONY: run
+run: $(VENV)/.runtime ## Start the butler
+	@exec $(BIN)/python server.py
+
+.PHONY: check
+check: $(VENV)/.dev ## Lint and check types
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+.PHONY: test
+test: check ## Install, lint, check types and run every test
+	$(BIN)/python -m pytest $(TESTS)
+
+.PHONY: bench
+bench: $(VENV)/.dev ## Measure and compare with the baseline
+	$(BIN)/python -m bench
+
+.PHONY: clean
+clean: ## Remove .venv and caches; data in .butler stays
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@for candidate in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python); do \
+	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "Making $(VENV) with $$("$$candidate" --version)"; \
+	        exec "$$candidate" -m venv --clear $(VENV); \
+	    fi; \
+	done; \
+	echo "Butler needs Python 3.11 or newer and found none. Install one, or name it: make install PYTHON=/path/to/python3" >&2; \
+	exit 1
+
+$(VENV)/.runtime: requirements.txt pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --quiet -r requirements.txt
+	$(PIP) install --quiet --no-deps -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.runtime
+	$(PIP) install --quiet -r requirements-dev.txt
+	@touch $@
