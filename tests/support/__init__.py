@@ -1,0 +1,1 @@
+"""What the tests stand on: a scripted model endpoint, a server process, a client."""
