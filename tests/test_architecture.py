@@ -17,7 +17,7 @@ WEB = frozenset({"fastapi", "starlette", "uvicorn", "sse_starlette"})
 MAX_LINES = 400
 SKIPPED_DIRS = frozenset({"__pycache__", "build", "node_modules"})
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".yml", ".yaml", ".json", ".txt", ".html", ".js", ".css"})
-MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(?:work|root|home/\w+|Users/\w+|tmp/\w+/venv)(?:/|(?=[\s\"'`:,)]|$))")
+MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(?:work|root|home/\w+|Users/\w+|tmp/w)(?:/|(?=[\s\"'`:,)]|$))")
 
 
 def _files() -> Iterator[Path]:
