@@ -1,0 +1,1 @@
+"""Settings and the files a person edits: read strictly, explained with file and line."""
