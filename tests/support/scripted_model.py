@@ -241,6 +241,14 @@ class ScriptedModel:
         self._thread.join(10)
         self._loop.close()
 
+    def reset(self) -> None:
+        """Forget queue, counters and log; open every gate."""
+
+        async def forget() -> None:
+            self.script.reset()
+
+        self._run(forget())
+
     def reply(self, **entry: Any) -> None:
         """Queue one reply: the keys of `Reply` and the conditions of `Entry`."""
         made = Entry.from_json(entry)
