@@ -1,0 +1,1 @@
+"""The yardstick: a plain FastAPI and LangChain server with everything at its defaults."""

@@ -1,0 +1,1 @@
+"""One workload a file; each gives the rows of its part of the report."""

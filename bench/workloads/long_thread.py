@@ -1,0 +1,79 @@
+"""One thread of many turns: does the 500th cost what the 10th did, in time and on disk?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from bench.load import median
+from bench.peers import Peer, Turn
+from bench.process import HarnessError
+from bench.report import Row, Section
+
+_WORDS = (
+    *("harbour", "ticket", "lantern", "cellar", "invoice", "walnut", "garden", "letter", "railway", "copper"),
+    *("winter", "market", "candle", "bridge", "doctor", "violin", "pepper", "window", "anchor", "ribbon"),
+    *("saddle", "planet", "kettle", "forest", "mirror", "basket", "engine", "velvet", "island", "summer"),
+)
+_CHUNK = 25
+_WINDOW = 11
+
+
+async def measure(baseline: Peer, butler: Peer, turns: int) -> Section:
+    """Talk so many turns in one thread with each peer, in alternating chunks; stops both servers."""
+    section = Section(
+        f"One thread of {turns} turns",
+        "About 200 tokens each way; both fold older messages at 12,000 tokens or 60 messages and keep 8."
+        f" Latencies are medians of {_WINDOW} turns. The disk row counts every file of the data directory"
+        " after a clean stop.",
+    )
+    peers = (baseline, butler)
+    seconds: dict[str, list[float]] = {peer.name: [] for peer in peers}
+    cpu = {peer.name: 0.0 for peer in peers}
+    threads: dict[str, str | None] = {peer.name: None for peer in peers}
+    for start in range(0, turns, _CHUNK):
+        for peer in peers:
+            before = peer.server.cpu()
+            for number in range(start, min(start + _CHUNK, turns)):
+                turn = await _say(peer, number, threads[peer.name])
+                threads[peer.name] = turn.thread_id
+                seconds[peer.name].append(turn.seconds)
+            cpu[peer.name] += (peer.server.cpu() - before).own
+    rss = {peer.name: peer.server.rss_mb() for peer in peers}
+    for peer in peers:
+        peer.stop()
+    kilobytes = {peer.name: peer.disk_bytes() / turns / 1024 for peer in peers}
+    points = [point for point in (10, 50, 100, 250, 500) if point <= turns]
+    section.rows = [
+        Row(f"latency at turn {point}", _at(seconds["baseline"], point), _at(seconds["butler"], point), "ms")
+        for point in points
+    ]
+    growth = [_at(seconds[peer.name], points[-1]) / _at(seconds[peer.name], points[0]) for peer in peers]
+    section.rows += [
+        Row(f"latency at turn {points[-1]} over turn 10", growth[0], growth[1], "", growth[1], 1.5),
+        Row("CPU a turn, over all", 1000 * cpu["baseline"] / turns, 1000 * cpu["butler"] / turns, "ms"),
+        Row(
+            f"disk a turn at turn {turns}",
+            kilobytes[baseline.name],
+            kilobytes[butler.name],
+            "KB",
+            kilobytes[butler.name],
+            15.0,
+        ),
+        Row("memory afterwards", rss[baseline.name], rss[butler.name], "MB"),
+    ]
+    return section
+
+
+async def _say(peer: Peer, number: int, thread_id: str | None) -> Turn:
+    words = random.Random(number).choices(_WORDS, k=140)
+    turn = await peer.chat(f"Turn {number}: {' '.join(words)} [[tokens 200]]", thread_id)
+    if turn.status != "done":
+        raise HarnessError(f"{peer.name}: turn {number} ended as {turn.status!r}")
+    return turn
+
+
+def _at(seconds: Sequence[float], turn: int) -> float:
+    """Milliseconds around that turn; the last ones where it is the end."""
+    first = max(0, min(turn - 1 - _WINDOW // 2, len(seconds) - _WINDOW))
+    return 1000 * median(seconds[first : first + _WINDOW])
