@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from bench.peers import Floor, Peer, Turn
-from bench.process import Cpu
+from bench.process import Cpu, HarnessError
 
 Operation = Callable[[int], Awaitable[Turn]]
 
@@ -53,9 +53,12 @@ async def run_block(peer: Peer, operation: Operation, count: int, concurrency: i
 
     before = _cpu(peer)
     started = time.perf_counter()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency, count)):
-            group.create_task(work())
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, count)):
+                group.create_task(work())
+    except* HarnessError as errors:
+        raise errors.exceptions[0] from None
     seconds = time.perf_counter() - started
     return Block(turns, seconds, _cpu(peer) - before)
 

@@ -93,6 +93,16 @@ class Peer(ABC):
     async def approve(self, turn: Turn) -> Turn:
         """Approve everything a parked turn waits for."""
 
+    def _checked(self, response: Response) -> Response:
+        if response.status >= 400:
+            log = self._server.log_tail() if self._server is not None else ""
+            raise HarnessError(f"{self.name}: HTTP {response.status}: {response.body[:500]!r}\n{log}")
+        return response
+
+    def _outcome(self, response: Response, stream: bool) -> Any:
+        self._checked(response)
+        return response.events()[-1][1] if stream else response.json()
+
     def disk_bytes(self) -> int:
         """Bytes of all files in the data directory; ask after a stop, so that the WAL is folded in."""
         return sum(path.stat().st_size for path in self.data_dir.rglob("*") if path.is_file())
@@ -117,7 +127,7 @@ class Floor(Peer):
     async def chat(self, text: str, thread_id: str | None = None, *, stream: bool = False) -> Turn:
         body = {"model": "scripted", "messages": [{"role": "user", "content": text}], "stream": stream}
         marker = _TOKEN_DELTA if stream else None
-        response = _checked(await self.client.request("POST", "/chat/completions", body, marker=marker))
+        response = self._checked(await self.client.request("POST", "/chat/completions", body, marker=marker))
         return Turn("done", "", "", response.seconds, response.first_token)
 
     async def approve(self, turn: Turn) -> Turn:
@@ -155,7 +165,7 @@ class Baseline(Peer):
 
     async def _turn(self, path: str, body: Any, stream: bool) -> Turn:
         response = await self.client.request("POST", path, body, marker=_TOKEN_EVENT if stream else None)
-        outcome = _outcome(response, stream)
+        outcome = self._outcome(response, stream)
         calls = [call for item in outcome["interrupts"] for call in item["value"]["action_requests"]]
         actions = [str(call["name"]) for call in calls]
         return _as_turn(outcome, response, actions)
@@ -194,23 +204,12 @@ class Butler(Peer):
 
     async def _turn(self, path: str, body: Any, stream: bool) -> Turn:
         response = await self.client.request("POST", path, body, marker=_TOKEN_EVENT if stream else None)
-        outcome = _outcome(response, stream)
+        outcome = self._outcome(response, stream)
         return _as_turn(outcome, response, [str(item["action_id"]) for item in outcome["approvals"]])
 
 
 def _chat_body(text: str, thread_id: str | None) -> dict[str, Any]:
     return {"message": text} if thread_id is None else {"message": text, "thread_id": thread_id}
-
-
-def _checked(response: Response) -> Response:
-    if response.status >= 400:
-        raise HarnessError(f"HTTP {response.status}: {response.body[:500]!r}")
-    return response
-
-
-def _outcome(response: Response, stream: bool) -> Any:
-    _checked(response)
-    return response.events()[-1][1] if stream else response.json()
 
 
 def _as_turn(outcome: Any, response: Response, actions: list[str]) -> Turn:

@@ -71,10 +71,10 @@ def markdown(sections: Sequence[Section], *, quick: bool, seconds: float) -> str
         "both sides, so both pay for a child process; CPU is that of the server process alone unless",
         "children are named.",
         "",
-        "{_machine()}{' Short run (`--quick`).' if quick else ''} {seconds:.0f} s.",
+        f"{_machine()}{' Short run (`--quick`).' if quick else ''} {seconds:.0f} s.",
         "",
-        "**{len(judged) - len(missed)} of {len(judged)} targets met.**",
-        +(" Missed: " + "; ".join(row.what for row in missed) + "." if missed else ""),
+        f"**{len(judged) - len(missed)} of {len(judged)} targets met.**"
+        + (" Missed: " + "; ".join(row.what for row in missed) + "." if missed else ""),
     ]
     for section in sections:
         lines += ["", f"## {section.title}", "", section.note, ""]
