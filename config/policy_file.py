@@ -1,0 +1,125 @@
+"""policy.yml: rules in file order, and the verdict for tools that have none of their own (A3, A10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from config.problems import ConfigError
+from config.strict import Checker, Entry
+from config.verdicts import Risk, Verdict, WrittenVerdict, meant
+from config.yaml_source import Loc, read_yaml
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class RuleEntry(Entry):
+    """One rule of the file."""
+
+    name: Text = Field(description="Unique; shown to whoever decides and written to the audit")
+    tool: Text = Field(description="Glob on the tool's name, such as 'delete_*' or 'server__*'")
+    args: dict[str, str] = Field({}, description="Globs on the text of named arguments; all must match")
+    verdict: WrittenVerdict
+    reason: Text | None = Field(None, description="Why; shown to the person and the model")
+    risk: Risk | None = Field(None, description="Default: safe, dangerous or forbidden by the verdict")
+    deciders: Annotated[list[Text], Field(min_length=1)] | None = Field(
+        None, description="Roles, user names or 'requester' who may decide"
+    )
+    expires_in: Annotated[float, Field(gt=0, le=31_536_000)] | None = Field(
+        None, description="Seconds until an undecided request is refused"
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _name_of_its_own(cls, name: str) -> str:
+        if name == "default" or name.startswith("grant:"):
+            raise ValueError(
+                f"{name!r} is what the butler calls decisions without a rule; choose another name"
+            )
+        return name
+
+    @field_validator("deciders")
+    @classmethod
+    def _people(cls, deciders: list[str] | None) -> list[str] | None:
+        if deciders and "agent" in deciders:
+            raise ValueError("an 'agent' can never decide; name people, their roles or 'requester'")
+        return deciders
+
+
+class PolicyFile(Entry):
+    """The whole file, for the published schema."""
+
+    default: WrittenVerdict = Field("approve", description="For tools without a verdict of their own")
+    rules: list[RuleEntry] = Field([])
+
+
+class _Default(Entry):
+    default: WrittenVerdict = "approve"
+
+
+@dataclass(frozen=True)
+class RuleDefinition:
+    """A checked rule; `source` is ``FILE:LINE``."""
+
+    name: str
+    tool: str
+    args: Mapping[str, str]
+    verdict: Verdict
+    reason: str | None
+    risk: Risk | None
+    deciders: tuple[str, ...] | None
+    expires_in: float | None
+    source: str
+
+
+@dataclass(frozen=True)
+class PolicyDefinition:
+    """A checked policy file."""
+
+    default: Verdict = "approve"
+    rules: tuple[RuleDefinition, ...] = ()
+
+
+def load_policy(path: Path, *, cwd: Path | None = None) -> PolicyDefinition:
+    """Read policy.yml; an absent file has no rules and asks for everything.
+
+    Raises:
+        ConfigError: one problem per fault.
+    """
+    source = read_yaml(path, cwd)
+    checker = Checker(source)
+    seen: dict[str, Loc] = {}
+    rules = []
+    for loc, raw in checker.entries("rules", PolicyFile):
+        entry = checker.model(RuleEntry, raw, loc)
+        name = raw.get("name")
+        if isinstance(name, str) and name in seen:
+            first = checker.place((*seen[name], "name"))
+            checker.fault((*loc, "name"), f"the rule {name!r} is already defined at {first}")
+        elif isinstance(name, str):
+            seen[name] = loc
+        if entry is not None:
+            rules.append(_definition(entry, checker.place((*loc, "name"))))
+    given = source.value if isinstance(source.value, dict) else {}
+    default = checker.model(_Default, {key: value for key, value in given.items() if key == "default"})
+    if checker.problems or default is None:
+        raise ConfigError(sorted(checker.problems, key=lambda problem: problem.line))
+    return PolicyDefinition(meant(default.default), tuple(rules))
+
+
+def _definition(entry: RuleEntry, source: str) -> RuleDefinition:
+    return RuleDefinition(
+        name=entry.name,
+        tool=entry.tool,
+        args=dict(entry.args),
+        verdict=meant(entry.verdict),
+        reason=entry.reason,
+        risk=entry.risk,
+        deciders=tuple(entry.deciders) if entry.deciders else None,
+        expires_in=entry.expires_in,
+        source=source,
+    )
