@@ -50,7 +50,7 @@ class RuleEntry(Entry):
         return deciders
 
 
-class PolicyFile(Entry):
+class PolicyDocument(Entry):
     """The whole file, for the published schema."""
 
     default: WrittenVerdict = Field("approve", description="For tools without a verdict of their own")
@@ -77,14 +77,14 @@ class RuleDefinition:
 
 
 @dataclass(frozen=True)
-class PolicyDefinition:
+class PolicyFile:
     """A checked policy file."""
 
     default: Verdict = "approve"
     rules: tuple[RuleDefinition, ...] = ()
 
 
-def load_policy(path: Path, *, cwd: Path | None = None) -> PolicyDefinition:
+def load_policy_file(path: Path, *, cwd: Path | None = None) -> PolicyFile:
     """Read policy.yml; an absent file has no rules and asks for everything.
 
     Raises:
@@ -94,7 +94,7 @@ def load_policy(path: Path, *, cwd: Path | None = None) -> PolicyDefinition:
     checker = Checker(source)
     seen: dict[str, Loc] = {}
     rules = []
-    for loc, raw in checker.entries("rules", PolicyFile):
+    for loc, raw in checker.entries("rules", PolicyDocument):
         entry = checker.model(RuleEntry, raw, loc)
         name = raw.get("name")
         if isinstance(name, str) and name in seen:
@@ -108,7 +108,7 @@ def load_policy(path: Path, *, cwd: Path | None = None) -> PolicyDefinition:
     default = checker.model(_Default, {key: value for key, value in given.items() if key == "default"})
     if checker.problems or default is None:
         raise ConfigError(sorted(checker.problems, key=lambda problem: problem.line))
-    return PolicyDefinition(meant(default.default), tuple(rules))
+    return PolicyFile(meant(default.default), tuple(rules))
 
 
 def _definition(entry: RuleEntry, source: str) -> RuleDefinition:

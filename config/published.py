@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from config.policy_file import PolicyFile
-from config.tools_file import ToolsFile
+from config.policy_file import PolicyDocument
+from config.tools_file import ToolsDocument
 
 FOLDER = Path(__file__).parent / "schema"
-FILES: Mapping[str, type[BaseModel]] = {"tools": ToolsFile, "policy": PolicyFile}
+FILES: Mapping[str, type[BaseModel]] = {"tools": ToolsDocument, "policy": PolicyDocument}
 
 
 def published_schemas() -> dict[str, str]:

@@ -57,7 +57,7 @@ class ToolEntry(Entry):
         return schema
 
 
-class ToolsFile(Entry):
+class ToolsDocument(Entry):
     """The whole file, for the published schema."""
 
     tools: list[ToolEntry] = Field([])
@@ -91,7 +91,7 @@ class ToolDefinition:
     declaration: Mapping[str, Any]
 
 
-def load_tools(
+def load_tools_file(
     path: Path, environ: Mapping[str, str], *, cwd: Path | None = None
 ) -> tuple[ToolDefinition, ...]:
     """Read tools.yml; an absent file declares nothing.
@@ -108,7 +108,7 @@ def load_tools(
     code = "invalid_config"
     seen: dict[str, Loc] = {}
     tools = []
-    for loc, raw in checker.entries("tools", ToolsFile):
+    for loc, raw in checker.entries("tools", ToolsDocument):
         entry = checker.model(ToolEntry, raw, loc)
         name = raw.get("name")
         if isinstance(name, str) and name in seen:

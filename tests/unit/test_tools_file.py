@@ -10,10 +10,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from config.policy_file import load_policy
+from config.policy_file import load_policy_file
 from config.problems import ConfigError
 from config.published import FOLDER, published_schemas
-from config.tools_file import ToolDefinition, load_tools
+from config.tools_file import ToolDefinition, load_tools_file
 
 GOOD = """
 tools:
@@ -41,7 +41,7 @@ tools:
 def load(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -> tuple[ToolDefinition, ...]:
     path = tmp_path / "tools.yml"
     path.write_text(text, "utf-8")
-    return load_tools(path, environ or {}, cwd=tmp_path)
+    return load_tools_file(path, environ or {}, cwd=tmp_path)
 
 
 def faults(tmp_path: Path, text: str) -> tuple[str, list[str]]:
@@ -76,7 +76,7 @@ def test_a_good_file_becomes_definitions(tmp_path: Path) -> None:
 def test_an_empty_file_declares_nothing_but_an_empty_list_is_an_error(text: str, tmp_path: Path) -> None:
     if not text:
         assert load(tmp_path, text) == ()
-        assert load_tools(tmp_path / "absent.yml", {}) == ()
+        assert load_tools_file(tmp_path / "absent.yml", {}) == ()
         return
     code, found = faults(tmp_path, text)
     assert code == "no_governed_tools"
@@ -199,7 +199,7 @@ class TestPolicyFile:
         path = tmp_path / "policy.yml"
         path.write_text(text)
         with pytest.raises(ConfigError) as caught:
-            load_policy(path, cwd=tmp_path)
+            load_policy_file(path, cwd=tmp_path)
         assert caught.value.code == "invalid_config"
         return [str(problem) for problem in caught.value.problems]
 
@@ -210,7 +210,7 @@ class TestPolicyFile:
             " risk: cross_hub, deciders: [admin, requester], expires_in: 3600, reason: r}\n"
             "- {name: b, tool: y, verdict: allow}\n"
         )
-        policy = load_policy(path, cwd=tmp_path)
+        policy = load_policy_file(path, cwd=tmp_path)
         assert policy.default == "refuse"
         first, second = policy.rules
         assert (first.name, first.verdict, first.risk, first.expires_in) == (
@@ -227,7 +227,7 @@ class TestPolicyFile:
         assert (second.name, second.deciders, second.reason, second.risk) == ("b", None, None, None)
 
     def test_an_absent_file_has_no_rules_and_asks(self, tmp_path: Path) -> None:
-        policy = load_policy(tmp_path / "absent.yml")
+        policy = load_policy_file(tmp_path / "absent.yml")
         assert (policy.default, policy.rules) == ("approve", ())
 
     @pytest.mark.parametrize(

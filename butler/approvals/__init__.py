@@ -1,0 +1,1 @@
+"""What may happen: the policy says, people decide, the ledger remembers."""
