@@ -28,6 +28,7 @@ class Row:
         compared: the number the target is about: a ratio to the baseline, or Butler's own value.
         target: the bound, None for a row that only informs.
         bound: whether `compared` must stay below or reach the target.
+        absolute: `compared` is Butler's own value and not a ratio.
     """
 
     what: str
@@ -37,6 +38,7 @@ class Row:
     compared: float | None = None
     target: float | None = None
     bound: Literal["at most", "at least"] = "at most"
+    absolute: bool = False
 
     @property
     def met(self) -> bool | None:
@@ -57,9 +59,8 @@ class Section:
 
 def markdown(sections: Sequence[Section], *, quick: bool, seconds: float) -> str:
     """The whole page."""
-    rows = [row for section in sections for row in section.rows]
-    missed = [row for row in rows if row.met is False]
-    judged = [row for row in rows if row.met is not None]
+    judged = [(section, row) for section in sections for row in section.rows if row.met is not None]
+    missed = [f"{section.title}: {row.what}" for section, row in judged if row.met is False]
     lines = [
         "# Performance",
         "",
@@ -74,7 +75,7 @@ def markdown(sections: Sequence[Section], *, quick: bool, seconds: float) -> str
         f"{_machine()}{' Short run (`--quick`).' if quick else ''} {seconds:.0f} s.",
         "",
         f"**{len(judged) - len(missed)} of {len(judged)} targets met.**"
-        + (" Missed: " + "; ".join(row.what for row in missed) + "." if missed else ""),
+        + (" Missed: " + "; ".join(missed) + "." if missed else ""),
     ]
     for section in sections:
         lines += ["", f"## {section.title}", "", section.note, ""]
@@ -84,8 +85,11 @@ def markdown(sections: Sequence[Section], *, quick: bool, seconds: float) -> str
 
 
 def _line(row: Row) -> str:
-    ratio = row.compared if row.compared is not None else _ratio(row)
-    target = "" if row.target is None else f"{'≤' if row.bound == 'at most' else '≥'} {row.target:g}"
+    ratio = _ratio(row) if row.compared is None or row.absolute else row.compared
+    target = ""
+    if row.target is not None:
+        sign = "≤" if row.bound == "at most" else "≥"
+        target = f"{sign} {row.target:g} {row.unit}".rstrip() if row.absolute else f"x {sign} {row.target:g}"
     verdict = {True: "met", False: "**MISSED**", None: ""}[row.met]
     cells = (
         row.what,

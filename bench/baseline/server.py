@@ -146,7 +146,7 @@ async def chat(body: ChatRequest, request: Request) -> dict[str, Any] | Response
 
 @app.post("/threads/{thread_id}/resume", response_model=None)
 async def resume(thread_id: str, body: ResumeRequest, request: Request) -> dict[str, Any] | Response:
-    given = Command[str](resume={"decisions": body.decisions})
+    given: Command[Any] = Command(resume={"decisions": body.decisions})
     answer: dict[str, Any] | Response = await _answer(request, given, thread_id)
     return answer
 

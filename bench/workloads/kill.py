@@ -63,10 +63,10 @@ async def measure(baseline: Peer, butler: Peer, count: int) -> Section:
         base, mine = tolls
         section.rows += [
             Row(f"{kind}: acknowledged before the kill", base.acknowledged, mine.acknowledged, ""),
-            Row(f"{kind}: acknowledged and lost", base.lost, mine.lost, "", mine.lost, 0),
+            Row(f"{kind}: acknowledged and lost", base.lost, mine.lost, "", mine.lost, 0, absolute=True),
             Row(f"{kind}: effects before the kill", base.effects_before, mine.effects_before, ""),
-            Row(f"{kind}: effects run twice", base.twice, mine.twice, "", mine.twice, 0),
-            Row(f"{kind}: threads stuck", base.stuck, mine.stuck, "", mine.stuck, 0),
+            Row(f"{kind}: effects run twice", base.twice, mine.twice, "", mine.twice, 0, absolute=True),
+            Row(f"{kind}: threads stuck", base.stuck, mine.stuck, "", mine.stuck, 0, absolute=True),
             Row(f"{kind}: asked again", base.asked_again, mine.asked_again, ""),
         ]
     return section
