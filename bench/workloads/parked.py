@@ -58,21 +58,23 @@ async def measure(butler: Butler, first: int, many: int) -> Section:
     ready = await butler.start()
     lots = await _probe(butler, ready, template)
     butler.stop()
+    growth = lots.resume_ms / few.resume_ms
     section.rows = [
         Row(f"page of 50 approvals, {first:,} parked, p50", None, few.page_ms, "ms"),
-        Row(f"page of 50 approvals, {many:,} parked, p50", None, lots.page_ms, "ms", lots.page_ms, 10.0),
+        Row(
+            f"page of 50 approvals, {many:,} parked, p50",
+            None,
+            lots.page_ms,
+            "ms",
+            lots.page_ms,
+            10.0,
+            absolute=True,
+        ),
         Row(f"page of 50 approvals, {many:,} parked, p95", None, lots.page_p95_ms, "ms"),
         Row(f"the second page, {many:,} parked, p50", None, lots.second_page_ms, "ms"),
         Row(f"resume one of {first:,}, p50", None, few.resume_ms, "ms"),
         Row(f"resume one of {many:,}, p50", None, lots.resume_ms, "ms"),
-        Row(
-            f"resume one of {many:,} over one of {first:,}",
-            None,
-            None,
-            "",
-            lots.resume_ms / few.resume_ms,
-            1.3,
-        ),
+        Row(f"resume one of {many:,} over one of {first:,}", None, growth, "", growth, 1.3, absolute=True),
         Row("disk for one parked thread", None, kilobytes, "KB"),
         Row(f"start with {first:,} parked: time to ready", None, few.ready_s, "s"),
         Row(f"start with {many:,} parked: time to ready", None, lots.ready_s, "s"),
