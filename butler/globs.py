@@ -1,4 +1,4 @@
-"""Globs as for file names, case kept: ``*`` any text, line ends too; ``?`` one character; ``[ab]`` a choice."""
+"""Globs as for file names, case kept: ``*`` any text (also lines), ``?`` one character, ``[ab]`` a choice."""
 
 from __future__ import annotations
 

@@ -1,0 +1,86 @@
+"""Known secret values masked in whatever is shown, stored as evidence or logged (F2)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import SecretStr
+
+from butler.types import Json, ToolSpec
+from config.settings import Settings
+
+MASK = "***"
+MIN_LENGTH = 6  # shorter values are ordinary words and numbers too often
+
+_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSWORD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+_COUNT_NAME = re.compile(r"_TOKENS\Z", re.IGNORECASE)
+
+
+class Redactor:
+    """Masks every occurrence of the given values, also as they read inside JSON text and URLs."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        forms: set[str] = set()
+        for secret in secrets:
+            value = secret.strip()
+            if len(value) >= MIN_LENGTH:
+                escaped = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
+                forms.update((value, *escaped, quote(value, safe="", errors="replace")))
+        # The longest first, so that a secret which contains another is masked whole.
+        ordered = sorted(forms, key=lambda form: (-len(form), form))
+        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+    @classmethod
+    def from_environment(
+        cls, settings: Settings, environ: Mapping[str, str], extra_names: Iterable[str] = ()
+    ) -> Redactor:
+        """Take the values of variables that are named like secrets, and the secrets of the settings.
+
+        Args:
+            extra_names: more variables that hold secrets whatever they are called.
+        """
+        extra = set(extra_names)
+        secrets = [
+            value
+            for name, value in environ.items()
+            if name in extra or (_SECRET_NAME.search(name) and not _COUNT_NAME.search(name))
+        ]
+        for holder in (settings, settings.compaction):
+            values = (getattr(holder, name) for name in type(holder).model_fields)
+            secrets += [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
+        return cls(secrets)
+
+    def text(self, text: str) -> str:
+        """Mask in a text."""
+        return self._pattern.sub(MASK, text) if self._pattern else text
+
+    def json(self, value: Any) -> Any:
+        """Mask in all texts and keys of a JSON value; the value itself is not changed."""
+        if self._pattern is None:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(key): self.json(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.json(item) for item in value]
+        return value
+
+
+def secret_args_of(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Name the arguments that a schema marks with ``writeOnly: true`` or ``format: password``."""
+    properties = schema.get("properties", {})
+    return frozenset(
+        name
+        for name, about in properties.items()
+        if isinstance(about, dict) and (about.get("writeOnly") is True or about.get("format") == "password")
+    )
+
+
+def mask_args(spec: ToolSpec, args: Json) -> Json:
+    """Replace the values of a tool's secret arguments."""
+    return {name: MASK if name in spec.secret_args else value for name, value in args.items()}

@@ -1,0 +1,1 @@
+"""Tools: what the model may propose, checked against their schemas, and how declared ones run."""

@@ -1,0 +1,99 @@
+"""All tools by name: benign ones run inline, governed ones only as policy and people say (A2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from butler.tools.validation import compile_schema
+from butler.types import Json, ToolSpec
+from config.problems import ConfigError, Problem, nearest
+
+Kind = Literal["benign", "governed"]
+
+
+@dataclass(frozen=True)
+class Toolset:
+    """Tools from one place; `source` names it as ``FILE:LINE`` or by a word such as ``built-in``."""
+
+    name: str
+    kind: Kind
+    specs: Sequence[ToolSpec]
+    source: str
+
+
+class ToolRegistry:
+    """The tools of all toolsets; names are unique over all of them.
+
+    Raises:
+        ConfigError: ``duplicate_governed_tool`` or ``no_governed_tools``, naming both places (A2).
+    """
+
+    def __init__(self, toolsets: Iterable[Toolset]) -> None:
+        self._specs: dict[str, ToolSpec] = {}
+        self._validators: dict[str, Callable[[Any], list[str]]] = {}
+        duplicates = []
+        for toolset in toolsets:
+            if toolset.kind == "governed" and not toolset.specs:
+                message = f"the governed toolset {toolset.name!r}, declared at {toolset.source}, has no tools"
+                raise ConfigError([_problem(toolset.source, "tools", message)], "no_governed_tools")
+            for spec in toolset.specs:
+                if spec.governed != (toolset.kind == "governed"):
+                    raise ValueError(f"the tool {spec.name!r} does not belong in a {toolset.kind} toolset")
+                first = self._specs.setdefault(spec.name, spec)
+                if first is not spec:
+                    message = f"the tool {spec.name!r} at {spec.source} is already declared at {first.source}"
+                    duplicates.append(_problem(spec.source, "name", message))
+        if duplicates:
+            raise ConfigError(duplicates, "duplicate_governed_tool")
+
+    def get(self, name: str) -> ToolSpec | None:
+        """Give the tool of that name."""
+        return self._specs.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Give all names in the order of the toolsets."""
+        return tuple(self._specs)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Give all tools in the order of the toolsets."""
+        return tuple(self._specs.values())
+
+    def suggest(self, name: str) -> str | None:
+        """Give the tool that an unknown name was probably meant to be."""
+        return nearest(name, self._specs)
+
+    def validate(self, name: str, args: Any) -> list[str]:
+        """Name in sentences what is wrong with the arguments of a call; empty when they are fine (A5)."""
+        spec = self._specs.get(name)
+        if spec is None:
+            guess = self.suggest(name)
+            return [f"there is no tool {name!r}" + (f" (did you mean {guess!r}?)" if guess else "")]
+        if name not in self._validators:
+            self._validators[name] = compile_schema(spec.input_schema, spec.secret_args)
+        return self._validators[name](args)
+
+    def model_schemas(self) -> list[Json]:
+        """Give the tools as the OpenAI API wants them; the same list every time."""
+        return self._model_schemas
+
+    @cached_property
+    def _model_schemas(self) -> list[Json]:
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": spec.name,
+                    "description": spec.description,
+                    "parameters": spec.input_schema,
+                },
+            }
+            for spec in self._specs.values()
+        ]
+
+
+def _problem(source: str, key: str, message: str) -> Problem:
+    file, _, line = source.rpartition(":")
+    return Problem(file, int(line), key, message) if line.isdigit() else Problem(source, 0, key, message)

@@ -1,0 +1,97 @@
+"""Arguments against a tool's schema, in sentences; no schema and no argument can hang or crash it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import regex  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from butler.canonical import canonical_json
+from butler.types import Json
+from config.problems import did_you_mean
+
+MAX_BYTES = 1 << 20
+MAX_PROBLEMS = 10
+MAX_MESSAGE = 300
+PATTERN_SECONDS = 0.2
+
+
+def _found(pattern: str, text: str) -> bool:
+    """Search with a limit: a pattern written without care can take hours on a short text."""
+    try:
+        return regex.search(pattern, text, timeout=PATTERN_SECONDS) is not None
+    except TimeoutError:
+        raise ValidationError(f"could not be matched with {pattern!r} in time") from None
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "string") and not _found(pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, subschema in patterns.items():
+        for name, value in instance.items():
+            if _found(pattern, name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+_KEYWORDS = {"pattern": _pattern, "patternProperties": _pattern_properties}
+_Validator = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-untyped-call]
+
+
+def compile_schema(schema: Json, secret: frozenset[str] = frozenset()) -> Callable[[Any], list[str]]:
+    """Give a function that names what is wrong with arguments; an empty list when they are fine.
+
+    Args:
+        secret: arguments whose values must not be repeated in the sentences.
+    """
+    # An empty registry: a reference out of the schema fails instead of being fetched.
+    registry: Registry[Any] = Registry()
+    validator = _Validator(schema, registry=registry)
+    names = list(schema.get("properties", {}))
+
+    def problems(args: Any) -> list[str]:
+        if not isinstance(args, dict):
+            return ["the arguments must be a JSON object"]
+        try:
+            size = len(canonical_json(args).encode("utf-8"))
+            if size > MAX_BYTES:
+                return [f"the arguments are larger than {MAX_BYTES >> 20} MiB"]
+            errors = islice(validator.iter_errors(args), MAX_PROBLEMS)
+            return [_sentence(error, names, secret) for error in errors]
+        except RecursionError:
+            return ["the arguments are nested too deeply"]
+        except ValidationError as error:
+            return [error.message[:MAX_MESSAGE]]
+        except Unresolvable as error:
+            return [f"the tool's schema refers to {error.ref!r}, which can't be found"]
+        except (TypeError, ValueError) as error:
+            return [f"the arguments are not JSON: {type(error).__name__}"]
+
+    return problems
+
+
+def _sentence(error: ValidationError, names: list[str], secret: frozenset[str]) -> str:
+    place = ""
+    for part in error.absolute_path:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
+    if error.absolute_path and error.absolute_path[0] in secret:
+        return f"{place}: does not fit the schema ({error.validator})"
+    hint = ""
+    if error.validator == "additionalProperties" and not place and isinstance(error.instance, dict):
+        strangers = [name for name in error.instance if name not in names]
+        hint = did_you_mean(strangers[0], names) if strangers else ""
+    message = error.message if len(error.message) <= MAX_MESSAGE else f"{error.message[:MAX_MESSAGE]}…"
+    return f"{place}: {message}{hint}" if place else f"{message}{hint}"
