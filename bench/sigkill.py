@@ -21,7 +21,7 @@ from bench.__main__ import start_model
 from bench.client import Client, ConnectionLost
 from bench.peers import Butler
 from bench.process import HarnessError
-from bench.witness import Errand, Witness, decide, pending
+from bench.witness import Errand, Witness, pending
 
 _CLIENTS = 8
 _KILL_AFTER = (0.2, 2.0)
@@ -54,16 +54,12 @@ class Household:
         await asyncio.gather(*(one() for _ in range(_CLIENTS)))
 
     async def decide_unknown(self, client: Client, witness: Witness) -> None:
-        """Answer what the crash left unknown; half of the rest stays parked for the next rounds."""
+        """Answer what the crash left unknown; the rest stays parked for the next rounds."""
         for thread_id in sorted({e.thread_id for e in self.touched if e.thread_id is not None}):
             for item in await pending(client, thread_id):
                 if item["execution"] != "unknown":
                     continue
-                status = await decide(client, item["action_id"], self._chance.choice(("respond", "reject")))
-                if status != 200:
-                    witness.broken.append(
-                        f"unknown action {item['action_id']} can't be decided: HTTP {status}"
-                    )
+                await witness.close(client, item["action_id"], self._chance.choice(("respond", "reject")))
                 witness.counts["unknown outcomes decided"] += 1
         self._open = [(e, a) for e, a in self._open if a not in e.tried]
 
