@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.client import Client
 from tests.support.scripted_model import ScriptedModel
-from tests.support.server import ButlerServer
+from tests.support.server import ButlerServer, MakeButler
 
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # as the server does, for tests in this process
-
-MakeButler = Callable[..., ButlerServer]
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +34,7 @@ def model(shared_model: ScriptedModel) -> Iterator[ScriptedModel]:
 
 
 @pytest.fixture
-def make_butler(
-    model: ScriptedModel, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[MakeButler]:
+def make_butler(model: ScriptedModel, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MakeButler]:
     """Makes fresh installations, not started yet; all end with the test."""
     made: list[ButlerServer] = []
 

@@ -1,10 +1,11 @@
 """Orders to the scripted model inside the user's own text, so that parallel load needs no control calls.
 
 ``[[say TEXT]]`` ``[[tokens N]]`` ``[[call NAME {json}]]`` (one or several) ``[[badcall NAME TEXT]]``
-``[[delay S]]`` ``[[gap S]]`` ``[[hold GATE]]`` ``[[hold GATE N]]`` ``[[empty]]`` ``[[json]]``, and faults:
-``[[status CODE TIMES RETRY_AFTER]]`` ``[[cut N TIMES]]`` ``[[error N TIMES]]`` ``[[hang TIMES]]``. TIMES is
-how many requests with this very text meet the fault (default: all). ``[[then]]`` parts the text into
-phases, one for each model call of the turn; a phase with ``[[rounds N]]`` serves N calls (0: all to come).
+``[[delay S]]`` ``[[gap S]]`` ``[[hold GATE]]`` ``[[hold GATE N]]`` ``[[empty]]`` ``[[json]]``, and
+faults: ``[[status CODE TIMES RETRY_AFTER]]`` ``[[cut N TIMES]]`` ``[[error N TIMES]]`` ``[[hang
+TIMES]]``. TIMES is how many requests with this very text meet the fault (default: all). ``[[then]]``
+parts the text into phases, one for each model call of the turn; a phase with ``[[rounds N]]`` serves N
+calls (0: all to come).
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """A scripted model behind a real OpenAI-compatible HTTP endpoint: fast, and strict about histories.
 
-``python -m tests.support.scripted_model --port 0`` prints its base URL on one line; `ScriptedModel` runs
-it in a thread of the test. What it answers, in this order: queued replies (POST ``/_script``
-``{"replies": [...]}``, see `Entry`), orders inside the user's text (see `directives`), ``done: <tool text>``
-after a tool result, else 50 tokens that echo the user. Requests with an ``X-Butler-Purpose`` header are only
-answered by queued replies with that ``purpose``, or by a fixed text.
+``python -m tests.support.scripted_model --port 0`` prints its base URL on one line; `ScriptedModel`
+runs it in a thread of the test. What it answers, in this order: queued replies (POST ``/_script``
+``{"replies": [...]}``, see `Entry`), orders inside the user's text (see `directives`), ``done: <tool
+text>`` after a tool result, else 50 tokens that echo the user. Requests with an ``X-Butler-Purpose``
+header are only answered by queued replies with that ``purpose``, or by a fixed text.
 
-Control: POST ``/_script``, ``/_release`` ``{"gate": name}``, ``/_reset``; GET ``/_log``, ``/_problems``.
+Control: POST ``/_script``, ``/_release`` ``{"gate": name}``, ``/_reset``; GET ``/_log``,
+``/_problems``.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Protocol
 
 from tests.support.client import Client
 from tests.support.workshop import Workshop
@@ -168,3 +169,9 @@ class ButlerServer:
         self.kill()
         for client in self._clients:
             client.close()
+
+
+class MakeButler(Protocol):
+    """The `make_butler` fixture: a fresh installation, not started; keywords are environment variables."""
+
+    def __call__(self, *, with_model: bool = True, **env: str) -> ButlerServer: ...
