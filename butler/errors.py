@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from config.problems import ConfigError, Problem
+
+__all__ = ["STATUS_OF_CODE", "ButlerError", "ConfigError", "ModelFailed", "Problem"]
 
 STATUS_OF_CODE: dict[str, int] = {
     "unauthorized": 401,
@@ -52,24 +54,3 @@ class ModelFailed(ButlerError):
     def __init__(self, detail: str, *, partial: str = "") -> None:
         super().__init__("model_unavailable", detail)
         self.partial = partial
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One fault in a configuration file: printed as ``FILE:LINE: KEY: message`` (config contract)."""
-
-    file: str
-    line: int
-    key: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.key}: {self.message}"
-
-
-class ConfigError(ButlerError):
-    """The configuration does not allow a start; carries one problem per fault, exit status 2."""
-
-    def __init__(self, problems: Sequence[Problem], code: str = "invalid_config") -> None:
-        super().__init__(code, "\n".join(str(problem) for problem in problems))
-        self.problems = tuple(problems)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import orjson
 import structlog
@@ -92,14 +92,14 @@ class ModelGateway:
         self,
         messages: Sequence[ChatMessage],
         *,
-        purpose: Literal["compaction", "title"],
+        purpose: str,
         timeout: float,  # noqa: ASYNC109
         max_tokens: int | None = None,
     ) -> str:
         """Give the text of a hidden call; nothing of it is ever streamed.
 
         Args:
-            purpose: sent as the header ``X-Butler-Purpose``.
+            purpose: ``compaction`` or ``title``, sent as the header ``X-Butler-Purpose``.
             timeout: seconds for everything, tries and waits included.
 
         Raises:

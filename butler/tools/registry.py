@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from butler.canonical import canonical_json
 from butler.tools.validation import compile_schema
 from butler.types import Json, ToolSpec
 from config.problems import ConfigError, Problem, nearest
@@ -78,6 +79,11 @@ class ToolRegistry:
     def model_schemas(self) -> list[Json]:
         """Give the tools as the OpenAI API wants them; the same list every time."""
         return self._model_schemas
+
+    @cached_property
+    def schema_text(self) -> str:
+        """The same as one text, for counting what the tools cost in every request."""
+        return canonical_json(self._model_schemas)
 
     @cached_property
     def _model_schemas(self) -> list[Json]:

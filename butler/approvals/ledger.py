@@ -1,0 +1,370 @@
+"""The ledger: the truth about every tool call. Each transition is one guarded statement that can lose (A8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from butler.approvals.actions import Action
+from butler.canonical import fingerprint
+from butler.clock import stamp, stamp_in
+from butler.crashpoints import crash_point
+from butler.ids import new_code, new_id
+from butler.people import Principal
+from butler.storage import audit
+from butler.storage.database import Database
+from butler.storage.tables import actions
+from butler.types import Json, Ruling, ToolResult
+
+NOT_ASKED = ("allowed", "refused")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A valid tool call before its verdict is in the ledger."""
+
+    call_id: str
+    position: int
+    tool: str
+    args: Json
+    title: str
+    tool_digest: str
+
+
+@dataclass(frozen=True)
+class Objection:
+    """Why an action must not run after all: `ask` sends it to a person, otherwise it is refused."""
+
+    reason: str
+    ruling: Ruling | None = None
+
+    @property
+    def ask(self) -> bool:
+        """Whether a person may still say yes."""
+        return self.ruling is not None and self.ruling.verdict == "approve"
+
+
+Ruler = Callable[[Connection, Proposal], Ruling]
+Check = Callable[[Connection, Action], Objection | None]
+
+
+def get(connection: Connection, action_id: str) -> Action | None:
+    """The action with that id."""
+    row = connection.execute(select(actions).where(actions.c.action_id == action_id)).first()
+    return Action.of_row(row) if row else None
+
+
+def of_run(connection: Connection, run_id: str) -> list[Action]:
+    """All actions of a run in the order of the calls."""
+    rows = connection.execute(
+        select(actions).where(actions.c.run_id == run_id).order_by(actions.c.requested_at, actions.c.position)
+    )
+    return [Action.of_row(row) for row in rows]
+
+
+def pending_of_thread(connection: Connection, thread_id: str) -> list[Action]:
+    """The pending actions of a thread, oldest first, in the order of the calls."""
+    rows = connection.execute(
+        select(actions)
+        .where(actions.c.thread_id == thread_id, actions.c.status == "pending")
+        .order_by(actions.c.requested_at, actions.c.position)
+    )
+    return [Action.of_row(row) for row in rows]
+
+
+def propose(
+    connection: Connection,
+    calls: Sequence[Proposal],
+    *,
+    run_id: str,
+    thread_id: str,
+    person: Principal,
+    rule: Ruler,
+) -> list[Action]:
+    """Give each call its verdict and its row, all or none; a second time gives the rows of the first (A5)."""
+    known = {action.call_id: action for action in of_run(connection, run_id)}
+    return [
+        known.get(call.call_id)
+        or _insert(connection, call, rule(connection, call), run_id, thread_id, person)
+        for call in calls
+    ]
+
+
+def _insert(
+    connection: Connection, call: Proposal, ruling: Ruling, run_id: str, thread_id: str, person: Principal
+) -> Action:
+    status = {"allow": "allowed", "approve": "pending", "refuse": "refused"}[ruling.verdict]
+    action_id = new_id()
+    values: Json = {
+        "action_id": action_id, "code": None, "thread_id": thread_id, "run_id": run_id, "call_id": call.call_id,
+        "position": call.position, "tool": call.tool, "args": call.args,
+        "fingerprint": fingerprint(call.tool, call.args), "tool_digest": call.tool_digest,
+        "verdict": ruling.verdict, "title": call.title, "reason": ruling.reason, "rule": ruling.rule,
+        "risk": ruling.risk, "deciders": list(ruling.deciders) if ruling.deciders is not None else None,
+        "requested_by": person.name, "requester_id": person.user_id, "requester_role": person.role,
+        "requested_at": stamp(), "expires_at": None, "status": status, "execution": "none", "attempts": 0,
+    }  # fmt: skip
+    if status == "refused":
+        values |= {"result": f"Refused by policy: {ruling.reason}", "result_is_error": True}
+    if status == "pending" and ruling.expires_in is not None:
+        values["expires_at"] = stamp_in(ruling.expires_in)
+    row = _with_code(
+        connection, lambda code: _insert_row(connection, values, code), coded=status == "pending"
+    )
+    event: audit.AuditEvent = {"allowed": "allowed", "pending": "requested", "refused": "refused"}[status]  # type: ignore[assignment]
+    note(
+        connection,
+        row,
+        event,
+        actor=person.name,
+        via="model",
+        verdict=ruling.verdict,
+        matched=list(ruling.matched),
+    )
+    return row
+
+
+def _insert_row(connection: Connection, values: Json, code: str | None) -> Action:
+    row = connection.execute(insert(actions).values(**values | {"code": code}).returning(actions)).one()
+    return Action.of_row(row)
+
+
+def _with_code(connection: Connection, store: Callable[[str | None], Action], *, coded: bool) -> Action:
+    """Store with a typing code that no other pending action has; longer codes once short ones collide."""
+    if not coded:
+        return store(None)
+    for length in (5, 5, 6, 7, 8):
+        try:
+            with connection.begin_nested():
+                return store(new_code(length))
+        except IntegrityError as error:
+            if "code" not in str(error.orig):
+                raise
+    return store(new_code(8))
+
+
+def note(
+    connection: Connection, action: Action, event: audit.AuditEvent, *, actor: str, via: str, **data: Any
+) -> None:
+    """Write an audit row about `action`."""
+    audit.record(
+        connection, event, actor=actor, via=via, thread_id=action.thread_id, run_id=action.run_id,
+        action_id=action.action_id, tool=action.tool, fingerprint=action.fingerprint, rule=action.rule,
+        reason=action.reason, **data,
+    )  # fmt: skip
+
+
+def begin(connection: Connection, action_id: str, check: Check) -> Action:
+    """Claim an action for execution: the one statement that lets an effect happen (A7, A8).
+
+    Returns the row as it now stands: ``started`` with `attempts` raised only for the caller that won; otherwise
+    whatever it was: pending, already done, refused by `check`. Raises LookupError when the row is gone.
+    """
+    action = get(connection, action_id)
+    if action is None:
+        raise LookupError(action_id)
+    if action.status not in ("allowed", "approved") or action.execution != "none":
+        return action
+    objection = check(connection, action)
+    if objection is not None:
+        return _hold(connection, action, objection)
+    row = connection.execute(
+        update(actions)
+        .where(
+            actions.c.action_id == action_id,
+            actions.c.execution == "none",
+            actions.c.status.in_(("allowed", "approved")),
+        )
+        .values(execution="started", started_at=stamp(), attempts=actions.c.attempts + 1)
+        .returning(actions)
+    ).one()
+    started = Action.of_row(row)
+    note(connection, started, "started", actor="butler", via="run", attempt=started.attempts)
+    return started
+
+
+def _hold(connection: Connection, action: Action, objection: Objection) -> Action:
+    """The stricter verdict wins at execution: ask a person, or refuse for good (A7)."""
+    if objection.ask and action.status == "allowed" and objection.ruling is not None:
+        return reopen(connection, action, objection.ruling)
+    row = connection.execute(
+        update(actions)
+        .where(actions.c.action_id == action.action_id, actions.c.execution == "none")
+        .values(
+            execution="failed",
+            result=f"Not run: {objection.reason}",
+            result_is_error=True,
+            finished_at=stamp(),
+        )
+        .returning(actions)
+    ).one()
+    held = Action.of_row(row)
+    note(connection, held, "refused", actor="policy", via="run", at_execution=objection.reason)
+    return held
+
+
+def reopen(connection: Connection, action: Action, ruling: Ruling) -> Action:
+    """Make an action that was allowed wait for a person."""
+    values: Json = {
+        "status": "pending", "verdict": "approve", "reason": ruling.reason, "rule": ruling.rule, "risk": ruling.risk,
+        "deciders": list(ruling.deciders) if ruling.deciders is not None else None, "decision": None,
+        "requested_at": stamp(),
+        "expires_at": stamp_in(ruling.expires_in) if ruling.expires_in is not None else None,
+    }  # fmt: skip
+    pending = _with_code(connection, lambda code: _update_row(connection, action, values, code), coded=True)
+    note(connection, pending, "requested", actor="policy", via="run")
+    return pending
+
+
+def _update_row(connection: Connection, action: Action, values: Json, code: str | None) -> Action:
+    row = connection.execute(
+        update(actions)
+        .where(actions.c.action_id == action.action_id, actions.c.status != "pending")
+        .values(**values | {"code": code})
+        .returning(actions)
+    ).one()
+    return Action.of_row(row)
+
+
+def finish(connection: Connection, action_id: str, attempt: int, result: ToolResult) -> Action | None:
+    """Record the receipt of an execution; None when this attempt no longer owns the action."""
+    row = connection.execute(
+        update(actions)
+        .where(
+            actions.c.action_id == action_id, actions.c.execution == "started", actions.c.attempts == attempt
+        )
+        .values(
+            execution="failed" if result.is_error else "done",
+            result=result.text,
+            result_is_error=result.is_error,
+            finished_at=stamp(),
+        )
+        .returning(actions)
+    ).first()
+    if row is None:
+        return None
+    action = Action.of_row(row)
+    note(connection, action, "failed" if result.is_error else "done", actor="butler", via="run",
+         result_sha256=fingerprint("result", {"text": result.text}))  # fmt: skip
+    return action
+
+
+def cancel_open(connection: Connection, run_id: str, *, actor: str, via: str, why: str) -> list[Action]:
+    """End what a cancelled run left open: pending and unstarted actions never run; started ones become unknown."""
+    text = f"Cancelled: {why}"
+    rows = connection.execute(
+        update(actions)
+        .where(
+            actions.c.run_id == run_id,
+            actions.c.status.in_(("pending", "allowed", "approved")),
+            actions.c.execution.in_(("none", "unknown")),
+        )
+        .values(status="cancelled", code=None, result=text, result_is_error=True, finished_at=stamp())
+        .returning(actions)
+    ).all()
+    started = connection.execute(
+        update(actions)
+        .where(actions.c.run_id == run_id, actions.c.execution == "started")
+        .values(
+            status="cancelled", execution="unknown", result_is_error=True, finished_at=stamp(),
+            result=f"{text} It had been started; whether it took effect is unknown.",
+        )
+        .returning(actions)
+    ).all()  # fmt: skip
+    ended = [Action.of_row(row) for row in (*rows, *started)]
+    for action in ended:
+        note(connection, action, "cancelled", actor=actor, via=via, why=why)
+    return ended
+
+
+def expire_due(connection: Connection, moment: str) -> list[Action]:
+    """Expire every pending action whose time is over; nobody answered, so nothing runs (A9)."""
+    rows = connection.execute(
+        update(actions)
+        .where(actions.c.status == "pending", actions.c.expires_at.is_not(None), actions.c.expires_at <= moment)
+        .values(
+            status="expired", code=None, result_is_error=True, finished_at=moment,
+            result="Not run: nobody answered the approval request in time, so it expired.",
+        )
+        .returning(actions)
+    ).all()  # fmt: skip
+    expired = [Action.of_row(row) for row in rows]
+    for action in expired:
+        note(connection, action, "expired", actor="butler", via="clock")
+    return expired
+
+
+def next_expiry(connection: Connection) -> str | None:
+    """When the next pending action expires."""
+    return connection.execute(
+        select(actions.c.expires_at)
+        .where(actions.c.status == "pending", actions.c.expires_at.is_not(None))
+        .order_by(actions.c.expires_at)
+        .limit(1)
+    ).scalar()
+
+
+def interrupted_executions(connection: Connection, run_id: str) -> list[Action]:
+    """Actions of a run that were started and have no receipt."""
+    rows = connection.execute(
+        select(actions).where(actions.c.run_id == run_id, actions.c.execution == "started")
+    )
+    return [Action.of_row(row) for row in rows]
+
+
+def after_crash(connection: Connection, action: Action, *, idempotent: bool) -> Action:
+    """Settle a started action whose process died: repeat it if it is idempotent, otherwise ask a person (A8)."""
+    if idempotent:
+        row = connection.execute(
+            update(actions)
+            .where(actions.c.action_id == action.action_id, actions.c.execution == "started")
+            .values(execution="none")
+            .returning(actions)
+        ).one()
+        repeated = Action.of_row(row)
+        note(connection, repeated, "repeated", actor="butler", via="recovery", attempt=action.attempts)
+        return repeated
+    values: Json = {
+        "status": "pending", "execution": "unknown", "expires_at": None, "requested_at": stamp(),
+        "reason": f"Butler stopped while this was running (started {action.started_at}, attempt {action.attempts}). "
+        "It may or may not have taken effect. Approve repeats it, respond treats it as done with your text "
+        "as its result, reject gives up.",
+    }  # fmt: skip
+    unknown = _with_code(connection, lambda code: _update_row(connection, action, values, code), coded=True)
+    note(connection, unknown, "unknown", actor="butler", via="recovery", earlier_decision=action.decision)
+    return unknown
+
+
+class Ledger:
+    """The ledger as the graph's nodes use it: the transitions above, each in its own commit."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def propose(
+        self, calls: Sequence[Proposal], *, run_id: str, thread_id: str, person: Principal, rule: Ruler
+    ) -> list[Action]:
+        """See `propose`."""
+        return await self._database.write(
+            lambda connection: propose(
+                connection, calls, run_id=run_id, thread_id=thread_id, person=person, rule=rule
+            )
+        )
+
+    async def begin(self, action_id: str, check: Check) -> Action:
+        """See `begin`."""
+        crash_point("started_before")
+        action = await self._database.write(lambda connection: begin(connection, action_id, check))
+        crash_point("started_after")
+        return action
+
+    async def finish(self, action_id: str, attempt: int, result: ToolResult) -> Action | None:
+        """See `finish`."""
+        crash_point("effect_after")
+        action = await self._database.write(lambda connection: finish(connection, action_id, attempt, result))
+        crash_point("done_after")
+        return action

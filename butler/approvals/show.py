@@ -1,0 +1,57 @@
+"""An action as people and programs see it: the Approval of the HTTP contract and the interrupt's payload."""
+
+from __future__ import annotations
+
+from butler.approvals.actions import Action
+from butler.canonical import canonical_json
+from butler.redact import Redactor, mask_args
+from butler.tools.registry import ToolRegistry
+from butler.types import Json
+
+
+def title_of(tool: str, args: Json) -> str:
+    """One line that names the action; the whole arguments stand beside it, so this may be shortened."""
+    text = ", ".join(f"{name}={_plain(value)}" for name, value in args.items())
+    line = f"{tool}({text})"
+    return line if len(line) <= 120 else f"{line[:119]}…"
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def approval(action: Action, tools: ToolRegistry, redactor: Redactor) -> Json:
+    """The **Approval** of http-api; arguments whole and exact, secrets masked."""
+    decision = dict(action.decision) if action.decision else None
+    if decision and decision.get("args") is not None:
+        decision["args"] = shown_args(action.tool, decision["args"], tools, redactor)
+    args = shown_args(action.tool, action.args, tools, redactor)
+    title = action.title if args == action.args else title_of(action.tool, args)
+    return {
+        "action_id": action.action_id, "code": action.code, "thread_id": action.thread_id, "run_id": action.run_id,
+        "tool": action.tool, "args": args, "title": redactor.text(title), "reason": action.reason,
+        "rule": action.rule, "risk": action.risk, "fingerprint": action.fingerprint,
+        "requested_by": action.requested_by, "requested_at": action.requested_at, "expires_at": action.expires_at,
+        "allowed_decisions": list(action.allowed_decisions) if action.status == "pending" else [],
+        "status": action.status, "decision": decision, "execution": action.execution,
+    }  # fmt: skip
+
+
+def shown_args(tool: str, args: Json, tools: ToolRegistry, redactor: Redactor) -> Json:
+    """Arguments with secret values masked."""
+    spec = tools.get(tool)
+    return redactor.json(mask_args(spec, args) if spec else args)  # type: ignore[no-any-return]
+
+
+def interrupt_payload(action: Action, tools: ToolRegistry, redactor: Redactor) -> Json:
+    """LangChain's field names with one action per interrupt, so that Studio and Agent Chat UI can show it."""
+    shown = approval(action, tools, redactor)
+    return {
+        "type": "tool_approval",
+        "action_requests": [{"name": action.tool, "args": shown["args"], "description": shown["title"]}],
+        "review_configs": [
+            {"action_name": action.tool, "allowed_decisions": list(action.allowed_decisions)},
+        ],
+        "tool_call_id": action.call_id,
+        **{key: shown[key] for key in ("action_id", "reason", "rule", "risk", "fingerprint", "expires_at")},
+    }

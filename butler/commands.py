@@ -1,0 +1,107 @@
+"""Reading `/commands`: code reads them, never the model (http-api, *Chat*)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from butler.tools.registry import ToolRegistry
+from butler.types import Json
+
+HOUSE_COMMANDS: dict[str, str] = {
+    "help": "/help — what you can type",
+    "tools": "/tools — the tools and how to call them",
+    "approvals": "/approvals — what waits for a decision",
+    "approve": "/approve CODE — run the action with that code, once",
+    "deny": "/deny CODE [reason] — don't run it, and say why",
+    "compact": "/compact — fold the older part of this talk into its summary",
+    "new": "/new — start a new thread",
+}
+
+
+class CommandError(Exception):
+    """A command that can't be carried out; `code` as in butler.errors."""
+
+    def __init__(self, message: str, code: str = "invalid_request") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class HouseCommand:
+    """A command about the house itself; `rest` is the text after its name."""
+
+    name: str
+    rest: str
+
+
+def parse_house_command(text: str) -> HouseCommand | None:
+    """The house command in `text`; None for everything else, tool commands included."""
+    if not text.startswith("/"):
+        return None
+    name, _, rest = text[1:].strip().partition(" ")
+    return HouseCommand(name, rest.strip()) if name in HOUSE_COMMANDS else None
+
+
+def parse_tool_command(text: str, tools: ToolRegistry) -> tuple[str, str]:
+    """Read ``/TOOL key=value …`` or ``/TOOL {json}``.
+
+    Returns: the tool's name and its arguments as JSON text. Raises: CommandError with what to type instead.
+    """
+    parts = text[1:].strip().split(None, 1)
+    name, rest = (parts[0] if parts else ""), (parts[1] if len(parts) > 1 else "")
+    tool = tools.get(name)
+    if tool is None:
+        near = difflib.get_close_matches(name, [*HOUSE_COMMANDS, *tools.names()], 1)
+        hint = f" Did you mean /{near[0]}?" if near else ""
+        raise CommandError(f"There is no command /{name}.{hint} /help lists them.", "not_found")
+    if rest.startswith("{"):
+        try:
+            args = json.loads(rest)
+        except (ValueError, RecursionError) as error:
+            raise CommandError(f"The arguments after /{name} are not valid JSON ({error}).") from None
+    else:
+        args = _read_pairs(name, rest, tool.input_schema)
+    return name, json.dumps(args, ensure_ascii=False)
+
+
+def _read_pairs(name: str, rest: str, schema: Json) -> Json:
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise CommandError(
+            f"Can't read the arguments of /{name}: {error}. Usage: {usage(name, schema)}"
+        ) from None
+    args: Json = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise CommandError(f"{word!r} is not of the form key=value. Usage: {usage(name, schema)}")
+        if key in args:
+            raise CommandError(f"{key!r} is given twice.")
+        args[key] = _typed(value, schema.get("properties", {}).get(key, {}))
+    return args
+
+
+def _typed(value: str, schema: Any) -> Any:
+    """Text stays text where the schema takes text; elsewhere it is read as JSON if it is JSON."""
+    kinds = schema.get("type", "string") if isinstance(schema, dict) else "string"
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if "string" in kinds:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def usage(name: str, schema: Json) -> str:
+    """How a tool is typed: required arguments plain, optional ones in brackets."""
+    required = schema.get("required", [])
+    words = [key if key in required else f"[{key}]" for key in schema.get("properties", {})]
+    return " ".join(
+        [f"/{name}", *(word.replace("]", "=…]") if word.startswith("[") else f"{word}=…" for word in words)]
+    )

@@ -1,0 +1,26 @@
+"""Who is speaking: a user with one of three roles (http-api, *Who is calling*)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["admin", "member", "agent"]
+ROLES: tuple[Role, ...] = ("admin", "member", "agent")
+
+RESERVED_NAMES = frozenset({*ROLES, "requester", "butler", "model", "policy", "everyone"})
+"""Words that policy files and the audit use for roles; a user of that name would be ambiguous."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """An authenticated user."""
+
+    user_id: str
+    name: str
+    role: Role
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether this user sees every thread and decides any action."""
+        return self.role == "admin"

@@ -1,0 +1,1 @@
+"""Rows that outlive the process: one writer thread, several readers, migrations."""

@@ -1,0 +1,158 @@
+"""One SQLite file, one writer thread with group commit, a few reader threads (F1).
+
+A transaction is a plain function over a SQLAlchemy connection. The writer takes whatever waits, runs
+each function in its own savepoint and commits them all with one fsync, so durability costs little under
+load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import NullPool, QueuePool
+
+T = TypeVar("T")
+Job = tuple[Callable[[Connection], Any], "Future[Any]"]
+
+LOCK_WAIT_SECONDS = 60
+MOST_JOBS_PER_COMMIT = 64
+READERS = 3
+
+
+def sqlite_engine(path: Path, *, writes: bool) -> Engine:
+    """Open an engine whose transactions begin with BEGIN IMMEDIATE (`writes`) or a plain BEGIN."""
+    engine = create_engine(
+        f"sqlite:///{path}",
+        poolclass=NullPool if writes else QueuePool,
+        connect_args={"timeout": LOCK_WAIT_SECONDS, "check_same_thread": False},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: object) -> None:
+        # SQLAlchemy issues BEGIN itself below; the driver's own implicit BEGIN would be a deferred one.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+class Database:
+    """The butler's own rows: ``await db.write(fn)`` and ``await db.read(fn)`` run `fn(connection)`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._write_engine = sqlite_engine(path, writes=True)
+        self._read_engine = sqlite_engine(path, writes=False)
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="butler-read")
+        self._writer = threading.Thread(target=self._write_loop, name="butler-write", daemon=True)
+        self._writer.start()
+
+    async def write(self, transaction: Callable[[Connection], T]) -> T:
+        """Run `transaction` on the writer thread; returns once its commit is on disk."""
+        future: Future[T] = Future()
+        self._jobs.put((transaction, future))
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """Run `query` on a reader thread against the last committed state."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_now, query)
+
+    def write_now(self, transaction: Callable[[Connection], T]) -> T:
+        """The same as `write` for callers without an event loop (the shell)."""
+        future: Future[T] = Future()
+        self._jobs.put((transaction, future))
+        return future.result()
+
+    def close(self) -> None:
+        """Finish what is queued, then let go of the file."""
+        self._jobs.put(None)
+        self._writer.join()
+        self._readers.shutdown()
+        self._write_engine.dispose()
+        self._read_engine.dispose()
+
+    def _read_now(self, query: Callable[[Connection], T]) -> T:
+        with self._read_engine.connect() as connection:
+            return query(connection)
+
+    def _write_loop(self) -> None:
+        connection: Connection | None = None
+        while (job := self._jobs.get()) is not None:
+            jobs = [job, *self._waiting()]
+            stop = jobs[-1] is None
+            todo = [entry for entry in jobs if entry is not None]
+            try:
+                if connection is None:
+                    connection = self._write_engine.connect()
+                self._commit_together(connection, todo)
+            except Exception as error:
+                # Begin or commit failed (disk full, lock never released): nobody's work is on disk.
+                for _, future in todo:
+                    if not future.done():
+                        future.set_exception(error)
+                if connection is not None:
+                    connection.invalidate()
+                    connection.close()
+                    connection = None
+            if stop:
+                break
+        if connection is not None:
+            connection.close()
+
+    def _waiting(self) -> list[Job | None]:
+        jobs: list[Job | None] = []
+        while len(jobs) < MOST_JOBS_PER_COMMIT:
+            try:
+                jobs.append(self._jobs.get_nowait())
+            except queue.Empty:
+                break
+            if jobs[-1] is None:
+                break
+        return jobs
+
+    @staticmethod
+    def _commit_together(connection: Connection, jobs: list[Job]) -> None:
+        if len(jobs) == 1:
+            transaction, future = jobs[0]
+            with connection.begin() as whole:
+                try:
+                    value = transaction(connection)
+                except Exception as error:
+                    whole.rollback()
+                    future.set_exception(error)
+                    return
+            future.set_result(value)
+            return
+        results: list[tuple[Future[Any], Any, BaseException | None]] = []
+        with connection.begin():
+            for transaction, future in jobs:
+                savepoint = connection.begin_nested()
+                try:
+                    value = transaction(connection)
+                except Exception as error:
+                    savepoint.rollback()
+                    results.append((future, None, error))
+                else:
+                    savepoint.commit()
+                    results.append((future, value, None))
+        for future, value, failure in results:
+            if failure is None:
+                future.set_result(value)
+            else:
+                future.set_exception(failure)

@@ -1,0 +1,15 @@
+"""Alembic's entry: runs the revisions on the database that `butler.storage.migrate` names."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from butler.storage.database import sqlite_engine
+from butler.storage.tables import metadata
+
+engine = sqlite_engine(context.config.attributes["path"], writes=True)
+with engine.connect() as connection:
+    context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
+    with context.begin_transaction():
+        context.run_migrations()
+engine.dispose()

@@ -1,0 +1,222 @@
+"""The tables of butler.db as SQLAlchemy Core metadata; migrations build exactly these."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData()
+
+users = Table(
+    "users",
+    metadata,
+    Column("user_id", String(64), primary_key=True),
+    Column("name", String(64), nullable=False, unique=True),
+    Column("role", String(16), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    CheckConstraint("role IN ('admin', 'member', 'agent')", name="role_known"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_hash", String(64), primary_key=True),
+    Column("user_id", ForeignKey("users.user_id", ondelete="CASCADE"), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("revoked_at", String(32)),
+)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("thread_id", String(64), primary_key=True),
+    Column("owner_id", ForeignKey("users.user_id"), nullable=False),
+    Column("title", String(200), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("turns", Integer, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("updated_at", String(32), nullable=False),
+    CheckConstraint("status IN ('idle', 'running', 'parked')", name="thread_status_known"),
+    Index("threads_by_owner", "owner_id", "updated_at"),
+    Index("threads_by_update", "updated_at"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("thread_id", ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("requester_id", ForeignKey("users.user_id"), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reply", Text, nullable=False, server_default=""),
+    Column("error", JSON),
+    Column("usage", JSON),
+    Column("cancel_requested", Boolean, nullable=False, server_default=text("0")),
+    Column("epoch", Integer, nullable=False, server_default=text("0")),
+    Column("lease_owner", String(64)),
+    Column("lease_until", Float),
+    Column("created_at", String(32), nullable=False),
+    Column("updated_at", String(32), nullable=False),
+    UniqueConstraint("thread_id", "turn", name="one_run_per_turn"),
+    CheckConstraint(
+        "status IN ('queued', 'running', 'parked', 'done', 'failed', 'cancelled')", name="run_status_known"
+    ),
+    # The race of two turns of one thread ends here: the second insert or update fails.
+    Index(
+        "one_active_run_per_thread",
+        "thread_id",
+        unique=True,
+        sqlite_where=text("status IN ('running', 'parked')"),
+        postgresql_where=text("status IN ('running', 'parked')"),
+    ),
+    Index(
+        "runs_unfinished",
+        "status",
+        "thread_id",
+        sqlite_where=text("status IN ('running', 'queued')"),
+        postgresql_where=text("status IN ('running', 'queued')"),
+    ),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("message_id", String(64), nullable=False, unique=True),
+    Column("thread_id", ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
+    Column("run_id", String(64), nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("extra", JSON),
+    Column("created_at", String(32), nullable=False),
+    CheckConstraint("role IN ('user', 'assistant', 'tool')", name="message_role_known"),
+    Index("messages_of_thread", "thread_id", "turn", "seq"),
+)
+
+actions = Table(
+    "actions",
+    metadata,
+    Column("action_id", String(64), primary_key=True),
+    Column("code", String(8)),
+    Column("thread_id", String(64), nullable=False),
+    Column("run_id", String(64), nullable=False),
+    Column("call_id", String(128), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("tool", String(128), nullable=False),
+    Column("args", JSON, nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("tool_digest", String(64), nullable=False),
+    Column("verdict", String(16), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("rule", String(128), nullable=False),
+    Column("risk", String(16), nullable=False),
+    Column("deciders", JSON),
+    Column("requested_by", String(64), nullable=False),
+    Column("requester_id", String(64), nullable=False),
+    Column("requester_role", String(16), nullable=False),
+    Column("requested_at", String(32), nullable=False),
+    Column("expires_at", String(32)),
+    Column("status", String(16), nullable=False),
+    Column("decision", JSON),
+    Column("run_args", JSON),
+    Column("run_fingerprint", String(64)),
+    Column("execution", String(16), nullable=False),
+    Column("started_at", String(32)),
+    Column("finished_at", String(32)),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("result", Text),
+    Column("result_is_error", Boolean),
+    UniqueConstraint("run_id", "call_id", name="one_action_per_call"),
+    CheckConstraint(
+        "status IN ('allowed', 'refused', 'pending', 'approved', 'rejected', 'expired', 'cancelled')",
+        name="action_status_known",
+    ),
+    CheckConstraint("execution IN ('none', 'started', 'done', 'failed', 'unknown')", name="execution_known"),
+    Index("actions_of_run", "run_id", "position"),
+    Index("actions_of_thread", "thread_id", "requested_at"),
+    Index(
+        "actions_pending",
+        "requested_at",
+        "action_id",
+        sqlite_where=text("status = 'pending'"),
+        postgresql_where=text("status = 'pending'"),
+    ),
+    Index(
+        "actions_pending_of_requester",
+        "requester_id",
+        "requested_at",
+        "action_id",
+        sqlite_where=text("status = 'pending'"),
+        postgresql_where=text("status = 'pending'"),
+    ),
+    Index(
+        "one_pending_action_per_code",
+        "code",
+        unique=True,
+        sqlite_where=text("status = 'pending'"),
+        postgresql_where=text("status = 'pending'"),
+    ),
+    Index(
+        "actions_expiring",
+        "expires_at",
+        sqlite_where=text("status = 'pending' AND expires_at IS NOT NULL"),
+        postgresql_where=text("status = 'pending' AND expires_at IS NOT NULL"),
+    ),
+    Index(
+        "actions_started",
+        "run_id",
+        sqlite_where=text("execution = 'started'"),
+        postgresql_where=text("execution = 'started'"),
+    ),
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("grant_id", String(64), primary_key=True),
+    Column("tool", String(128), nullable=False),
+    Column("tool_digest", String(64), nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("scope_id", String(64)),
+    Column("args", JSON, nullable=False),
+    Column("granted_by", String(64), nullable=False),
+    Column("granted_at", String(32), nullable=False),
+    Column("expires_at", String(32)),
+    Column("uses_left", Integer),
+    Column("revoked_at", String(32)),
+    CheckConstraint("scope IN ('thread', 'user', 'everyone')", name="scope_known"),
+    Index("grants_of_tool", "tool"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("at", String(32), nullable=False),
+    Column("event", String(32), nullable=False),
+    Column("actor", String(64), nullable=False),
+    Column("via", String(16), nullable=False),
+    Column("thread_id", String(64)),
+    Column("run_id", String(64)),
+    Column("action_id", String(64)),
+    Column("data", JSON, nullable=False),
+    Index("audit_by_action", "action_id"),
+)

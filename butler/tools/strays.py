@@ -1,0 +1,62 @@
+"""Processes that an action left behind, found by the BUTLER_ACTION_ID in their environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+import psutil
+
+VARIABLE = "BUTLER_ACTION_ID"
+SECONDS = 5.0  # for all of them to end
+
+
+def kill_strays(action_id: str) -> int:
+    """Kill all processes of an action, with their process groups; give how many were found.
+
+    Used after a crash, when the processes of a half-done action may still run. The own process, its group
+    and its ancestors are spared: the server itself may have been started by a tool.
+    """
+    found: set[int] = set()
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        # Looked for anew after each round: a stray may just have started another.
+        strays = [process for process in psutil.process_iter() if _belongs(process, action_id)]
+        if not strays:
+            break
+        for process in strays:
+            found.add(process.pid)
+            _kill(process, action_id)
+        # Not psutil's wait_procs: it would take the exit status away from whoever started the process.
+        time.sleep(0.01)
+    return len(found)
+
+
+def _belongs(process: psutil.Process, action_id: str) -> bool:
+    if process.pid == os.getpid():
+        return False
+    try:
+        if process.environ().get(VARIABLE) != action_id or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return all(process.pid != ancestor.pid for ancestor in psutil.Process().parents())
+    except (psutil.Error, OSError):
+        return False  # it has ended, or belongs to another user
+
+
+def _kill(process: psutil.Process, action_id: str) -> None:
+    with suppress(psutil.Error, OSError):
+        group = os.getpgid(process.pid)
+        if group != os.getpgrp() and _made_by(group, process, action_id):
+            os.killpg(group, signal.SIGKILL)
+    with suppress(psutil.Error):
+        process.kill()
+
+
+def _made_by(group: int, process: psutil.Process, action_id: str) -> bool:
+    """Tell whether an action itself made a group: its leader is a stray too, or has ended."""
+    if group == process.pid or not psutil.pid_exists(group):
+        return True
+    leader = psutil.Process(group)
+    return leader.status() == psutil.STATUS_ZOMBIE or _belongs(leader, action_id)

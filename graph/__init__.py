@@ -1,0 +1,1 @@
+"""The state machine: nodes and edges, its state's channels, its checkpoints."""

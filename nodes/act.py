@@ -1,0 +1,78 @@
+"""`act`: one call, once. The ledger is asked first; the interrupt is only the wait (A6, A7, A8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+
+from butler.approvals.actions import Action
+from butler.approvals.show import approval, interrupt_payload
+from butler.turn import ActInput, Call, Result
+from butler.types import Invocation, ToolResult
+from nodes.context import TurnContext
+
+
+async def act(state: ActInput, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+    """Run the action if the ledger lets it, wait for a person if it is pending, or pass on what is recorded.
+
+    What a resume carries is never read here: a decision exists only once `decide()` wrote it, so a bare, stale,
+    doubled or lost resume can't approve anything.
+    """
+    faculties = runtime.context.faculties
+    call = state["call"]
+    try:
+        action = await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)
+    except LookupError:
+        return _result(call, "Not run: its record is gone from the ledger.", is_error=True)
+    while action.status == "pending":
+        interrupt(interrupt_payload(action, faculties.tools, faculties.redactor))
+        action = await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)
+    if action.execution == "started":
+        action = await _execute(action, runtime.context)
+    return _result(call, told_to_model(action), is_error=bool(action.result_is_error))
+
+
+async def _execute(action: Action, context: TurnContext) -> Action:
+    faculties, emit = context.faculties, context.emit
+    shown = approval(action, faculties.tools, faculties.redactor)
+    event = {
+        "action_id": action.action_id,
+        "tool": action.tool,
+        "args": shown["args"],
+        "verdict": action.verdict,
+    }
+    emit("tool", event | {"phase": "started"})
+    result = await _run_tool(action, context)
+    result = ToolResult(faculties.redactor.text(result.text), result.is_error)
+    finished = await faculties.ledger.finish(action.action_id, action.attempts, result)
+    emit("tool", event | {"phase": "failed" if result.is_error else "done", "result": result.text})
+    return finished or action
+
+
+async def _run_tool(action: Action, context: TurnContext) -> ToolResult:
+    tool = context.faculties.tools.get(action.tool)
+    if tool is None:
+        return ToolResult(f"Not run: the tool {action.tool!r} no longer exists.", is_error=True)
+    call = Invocation(
+        action_id=action.action_id, tool=action.tool, thread_id=action.thread_id, run_id=action.run_id,
+        args=action.run_args if action.run_args is not None else action.args, requested_by=action.requested_by,
+    )  # fmt: skip
+    try:
+        return await tool.run(call)
+    except Exception as error:
+        # A tool's own fault is a result like any other; the turn goes on.
+        return ToolResult(f"The tool failed: {type(error).__name__}: {error}", is_error=True)
+
+
+def told_to_model(action: Action) -> str:
+    """The result as the model reads it; an edit is said, so that the model doesn't repeat its first call."""
+    text = action.result if action.result is not None else "No result was recorded."
+    if action.run_args is not None and action.execution in ("done", "failed"):
+        return f"(A person changed the arguments to {action.run_args!r} before this ran.)\n{text}"
+    return text
+
+
+def _result(call: Call, text: str, *, is_error: bool) -> dict[str, Any]:
+    return {"results": {call["call_id"]: Result(text=text, is_error=is_error, action_id=call["action_id"])}}

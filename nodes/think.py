@@ -1,0 +1,132 @@
+"""`think`: put results into the history, call the model, and end the turn when there is nothing left to
+run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from butler.errors import ModelFailed
+from butler.memory.prompt import build_prompt
+from butler.turn import Ending, TurnState
+from butler.types import Json, ModelReply, Usage
+from nodes.context import Faculties, TurnContext
+
+APOLOGY = "I'm sorry, I could not finish this: "
+
+
+async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+    """One model call with the results of the round before; a command turn ends without any (B2, A1)."""
+    faculties, emit = runtime.context.faculties, runtime.context.emit
+    messages = with_results(state)
+    update: dict[str, Any] = {"messages": messages, "calls": []}
+    if state.get("command"):
+        reply = _command_reply(state)
+        emit("token", {"text": reply})
+        messages.append({"role": "assistant", "content": reply})
+        return update | {"ending": Ending(status="done", reply=reply, error=None)}
+    try:
+        answer = await _ask(state, messages, runtime.context)
+    except ModelFailed as failure:
+        return update | _failed(messages, failure, runtime.context)
+    update["usage"] = add_usage(state.get("usage") or {}, answer.usage)
+    if not answer.calls:
+        messages.append({"role": "assistant", "content": answer.text})
+        compactor = faculties.compactor
+        context_tokens = answer.usage.input_tokens + answer.usage.output_tokens
+        update["compact_due"] = compactor is not None and compactor.due(messages, context_tokens)
+        return update | {"ending": Ending(status="done", reply=answer.text, error=None)}
+    if state["rounds"] >= faculties.max_tool_rounds:
+        return update | _stopped(messages, answer, runtime.context)
+    messages.append(
+        {
+            "role": "assistant",
+            "content": answer.text,
+            "tool_calls": [
+                {
+                    "id": call.call_id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in answer.calls
+            ],
+        }
+    )
+    return update | {"rounds": state["rounds"] + 1}
+
+
+def after_think(state: TurnState) -> bool:
+    """Whether there are calls to classify."""
+    return state.get("ending") is None
+
+
+def with_results(state: TurnState) -> list[Json]:
+    """The history with one result for each call of the last round, in the order of the calls (A5)."""
+    messages = list(state["messages"])
+    results = state.get("results") or {}
+    if messages and messages[-1].get("tool_calls"):
+        for call in messages[-1]["tool_calls"]:
+            result = results.get(call["id"])
+            text = result["text"] if result else "No result: the call was interrupted."
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+    return messages
+
+
+async def _ask(state: TurnState, messages: list[Json], context: TurnContext) -> ModelReply:
+    faculties = context.faculties
+    if faculties.model is None:
+        raise ModelFailed(
+            f"No model is configured. Set {' and '.join(faculties.model_missing)} and start Butler again; "
+            "until then /help shows what works without one."
+        )
+    prompt = build_prompt(
+        messages, summary=state.get("summary") or "", tools=faculties.tools, limit=faculties.context_limit
+    )
+    if prompt.notice:
+        context.emit("notice", {"text": prompt.notice})
+    return await faculties.model.stream(
+        prompt.messages, faculties.tools.model_schemas(), lambda text: context.emit("token", {"text": text})
+    )
+
+
+def _failed(messages: list[Json], failure: ModelFailed, context: TurnContext) -> dict[str, Any]:
+    apology = f"{APOLOGY}{failure.detail}"
+    said = f"\n\n{apology}" if failure.partial else apology
+    context.emit("token", {"text": said})
+    reply = failure.partial + said
+    messages.append({"role": "assistant", "content": reply})
+    error = {"code": failure.code, "detail": failure.detail}
+    return {"ending": Ending(status="failed", reply=reply, error=error)}
+
+
+def _stopped(messages: list[Json], answer: ModelReply, context: TurnContext) -> dict[str, Any]:
+    notice = (
+        f"I stopped here: the limit of {context.faculties.max_tool_rounds} tool rounds in one turn is reached. "
+        "Say “go on” to continue."
+    )
+    said = f"\n\n{notice}" if answer.text else notice
+    context.emit("token", {"text": said})
+    context.emit("notice", {"text": notice})
+    reply = answer.text + said
+    messages.append({"role": "assistant", "content": reply})
+    return {"ending": Ending(status="done", reply=reply, error=None)}
+
+
+def _command_reply(state: TurnState) -> str:
+    results = list((state.get("results") or {}).values())
+    text = "\n".join(result["text"] for result in results) or "The tool gave no output."
+    return f"That did not work. {text}" if any(result["is_error"] for result in results) else text
+
+
+def add_usage(so_far: dict[str, int], more: Usage) -> dict[str, int]:
+    """Sum of the turn's usage and one more model call."""
+    return {
+        "input_tokens": so_far.get("input_tokens", 0) + more.input_tokens,
+        "output_tokens": so_far.get("output_tokens", 0) + more.output_tokens,
+        "model_calls": so_far.get("model_calls", 0) + more.model_calls,
+    }
+
+
+__all__ = ["Faculties", "add_usage", "after_think", "think", "with_results"]

@@ -1,0 +1,123 @@
+"""The application: settings → house → routes. Start it with ``python server.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+
+import structlog
+import uvicorn
+
+from butler.errors import ButlerError, ConfigError
+from config.environment import read_environment
+from config.settings import load_settings
+from service.house import open_house
+from service.http.app import create_app
+from service.wiring import Configuration, read_configuration
+
+REQUESTS_GRACE_SECONDS = 10
+
+
+class QuietServer(uvicorn.Server):
+    """A uvicorn server whose signals are ours, so that SIGTERM and SIGINT end the process with status 0."""
+
+    def install_signal_handlers(self) -> None:
+        """Leave the signals to `serve`."""
+
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        """Leave the signals to `serve`."""
+        import contextlib
+
+        return contextlib.nullcontext()
+
+
+def main() -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit status: 2 when the configuration does not allow a start."""
+    _set_up_logging()
+    try:
+        environment = read_environment()
+        configuration = read_configuration(load_settings(), environment.values)
+        return asyncio.run(serve(configuration, environment.values))
+    except ConfigError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        return 2
+    except ButlerError as error:
+        print(f"Butler can't start: {error.detail}", file=sys.stderr)
+        return 2
+
+
+async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int:
+    """Open the house and serve it over HTTP."""
+    settings = configuration.settings
+    with closing(_listen(settings.host, settings.port)) as listener:
+        async with open_house(configuration, environ) as house:
+            config = uvicorn.Config(
+                create_app(house.service), log_config=None, access_log=False, lifespan="off", server_header=False,
+                timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,
+            )  # fmt: skip
+            server = QuietServer(config)
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, _stop, server, house.service.runs.logs.close)
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.01)
+            if server.started:
+                _announce(settings.host, listener.getsockname()[1], house.owner_token, configuration)
+            await serving
+    return 0
+
+
+def _stop(server: uvicorn.Server, close_streams) -> None:  # type: ignore[no-untyped-def]
+    server.should_exit = True
+    close_streams()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ButlerError(
+            "cannot_listen",
+            f"{host}:{port} can't be opened ({error.strerror}). Set BUTLER_PORT to another port.",
+        ) from None
+    return listener
+
+
+def _announce(host: str, port: int, token: str, configuration: Configuration) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}"
+    print(f"Open {url}/?token={token}", flush=True)
+    if missing := configuration.settings.model_missing:
+        print(f"No model is configured: set {' and '.join(missing)}. /commands work without one.", flush=True)
+    print(f"Butler is ready at {url}", flush=True)
+
+
+def _set_up_logging() -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
+
+
+if __name__ == "__main__":
+    # os._exit is not used: the house closes its files on the way out.
+    raise SystemExit(main() if os.name == "posix" else "Butler needs a POSIX system.")

@@ -1,0 +1,1 @@
+"""People and transports: runs, queue, recovery, authorization, and one room per face."""

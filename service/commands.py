@@ -1,0 +1,127 @@
+"""The house's own /commands, answered at once by code, also while a thread is parked (http-api, *Chat*)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from butler.approvals.decide import Decision
+from butler.approvals.show import approval
+from butler.commands import HOUSE_COMMANDS, HouseCommand, usage
+from butler.errors import ButlerError
+from butler.memory.compaction import Compactor
+from butler.people import Principal
+from butler.storage.database import Database
+from butler.types import Json
+from nodes.context import Faculties
+from service.approvals import list_approvals
+from service.decisions import Decided, Decisions
+
+MOST_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command says; `decided` when it moved the very thread it was typed in, whose outcome then answers."""
+
+    text: str = ""
+    decided: Decided | None = None
+
+
+class Commands:
+    """Carries out house commands. Raises ButlerError for those that can't be."""
+
+    def __init__(self, faculties: Faculties, database: Database, decisions: Decisions) -> None:
+        self._faculties = faculties
+        self._database = database
+        self._decisions = decisions
+
+    async def run(self, command: HouseCommand, text: str, thread_id: str, person: Principal) -> Answer:
+        """Carry out `command`, typed as `text` in a thread that is this person's."""
+        match command.name:
+            case "help":
+                return Answer(self._help())
+            case "tools":
+                return Answer(self._tools())
+            case "approvals":
+                return Answer(await self._approvals(person))
+            case "approve":
+                return await self._decide(command, Decision("approve"), text, thread_id, person)
+            case "deny":
+                _, _, reason = command.rest.partition(" ")
+                return await self._decide(
+                    command, Decision("reject", reason=reason.strip() or None), text, thread_id, person
+                )
+            case _:
+                raise ButlerError("not_found", f"There is no command /{command.name}. /help lists them.")
+
+    def _help(self) -> str:
+        lines = ["You can type:", *(f"- `{line}`" for line in HOUSE_COMMANDS.values())]
+        lines.append(
+            "- `/TOOL key=value …` or `/TOOL {json}` — propose exactly that call; policy decides what happens"
+        )
+        if self._faculties.model is None:
+            missing = " and ".join(self._faculties.model_missing)
+            lines.append(
+                f"\nNo model is configured, so plain messages get no answer yet. Set {missing} and restart."
+            )
+        return "\n".join(lines)
+
+    def _tools(self) -> str:
+        lines = [
+            f"- `{usage(tool.name, tool.input_schema)}` — {tool.description} (by itself: {tool.verdict or 'approve'})"
+            for tool in self._faculties.tools.specs()
+        ]
+        return "\n".join(lines) or "There are no tools yet. Declare some in tools.yml."
+
+    async def _approvals(self, person: Principal) -> str:
+        items, more = await self._database.read(
+            lambda connection: list_approvals(
+                connection, person, status="pending", thread_id=None, limit=MOST_LISTED, cursor=None
+            )
+        )
+        if not items:
+            return "Nothing waits for a decision."
+        lines = [
+            self._line(approval(item, self._faculties.tools, self._faculties.redactor)) for item in items
+        ]
+        if more:
+            lines.append("There are more; decide these first.")
+        return "\n".join([*lines, "\nAnswer with `/approve CODE` or `/deny CODE reason`."])
+
+    @staticmethod
+    def _line(shown: Json) -> str:
+        args = "\n".join(f"    {name}: {value!r}" for name, value in shown["args"].items())
+        return f"- **{shown['code']}** `{shown['tool']}` — {shown['reason']} ({shown['rule']}, {shown['risk']})\n{args}"
+
+    async def _decide(
+        self, command: HouseCommand, decision: Decision, text: str, thread_id: str, person: Principal
+    ) -> Answer:
+        code = command.rest.split(" ", 1)[0]
+        if not code:
+            raise ButlerError(
+                "invalid_request", f"Usage: {HOUSE_COMMANDS[command.name]}. /approvals lists the codes."
+            )
+        if command.name == "approve" and command.rest != code:
+            raise ButlerError("invalid_request", "/approve takes one code and nothing else.")
+        decided = await self._decisions.by_code(code, decision, person, "chat", (thread_id, text))
+        action = decided.actions[0]
+        if action.thread_id == thread_id:
+            return Answer(decided=decided)
+        verb = "Approved" if decision.kind == "approve" else "Denied"
+        return Answer(f"{verb}: {action.title}. Its own thread ({action.thread_id}) goes on.")
+
+
+def compaction_of(faculties: Faculties) -> Compactor:
+    """The compactor. Raises ButlerError when compaction is off or has no model."""
+    if faculties.compactor is None:
+        raise ButlerError(
+            "model_unavailable", "Compaction is switched off or has no model, so nothing is folded."
+        )
+    return faculties.compactor
+
+
+def no_rows(connection: Connection) -> None:
+    """A transaction that does nothing; proves that the database answers."""
+    connection.exec_driver_sql("SELECT 1")

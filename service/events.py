@@ -1,0 +1,174 @@
+"""The event log of a run: written once, read by any number of streams, joined late, replayed (http-api,
+*Streaming*).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from butler.types import Json
+
+EPOCH_SIZE = 1_000_000
+"""Sequence numbers of a run that was picked up again by a new process begin at the next multiple."""
+MOST_LOGS = 512
+KEEP_ALIVE_SECONDS = 15.0
+
+
+def to_json(value: Any) -> bytes:
+    """JSON as UTF-8; text that UTF-8 can't carry is escaped instead of refused."""
+    try:
+        return orjson.dumps(value)
+    except (TypeError, ValueError):
+        return json.dumps(value).encode("ascii")
+
+
+@dataclass(frozen=True)
+class _Frame:
+    seq: int
+    event: str
+    text: bytes
+
+
+class RunLog:
+    """What happened in a run, in order. `end` is there exactly once at the end of each stream."""
+
+    def __init__(self, run_id: str, epoch: int = 0) -> None:
+        self.run_id = run_id
+        self.outcome: Json | None = None
+        self._base = epoch * EPOCH_SIZE
+        self._frames: list[_Frame] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._closed = False
+
+    @property
+    def position(self) -> int:
+        """The number of events so far; streams that begin now pass it to `follow`."""
+        return len(self._frames)
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody follows it or its run is still going."""
+        return bool(self._waiters) or self.outcome is None
+
+    def emit(self, event: str, data: Json) -> None:
+        """Append an event and wake everyone who follows."""
+        seq = self._base + len(self._frames) + 1
+        text = b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, event.encode(), to_json(data))
+        self._frames.append(_Frame(seq, event, text))
+        self._wake()
+
+    def begin(self, thread_id: str) -> None:
+        """Say which run this is; also when it goes on after a park."""
+        self.outcome = None
+        self.emit("run", {"thread_id": thread_id, "run_id": self.run_id})
+
+    def end(self, outcome: Json) -> None:
+        """Say how the run stands; streams that are up to date end here."""
+        self.outcome = outcome
+        self.emit("end", outcome)
+
+    def index_after(self, last_seen: int) -> int:
+        """The position behind the event with sequence number `last_seen`."""
+        return next(
+            (index for index, frame in enumerate(self._frames) if frame.seq > last_seen), len(self._frames)
+        )
+
+    async def follow(self, position: int) -> AsyncIterator[bytes]:
+        """Yield events from `position` on, those at hand in one piece, until the run has ended or parked.
+
+        An `end` of an earlier stretch, and the `run` of a later one, are left out: each stream has one of each.
+        """
+        first = True
+        while True:
+            chunk: list[bytes] = []
+            while position < len(self._frames):
+                frame = self._frames[position]
+                position += 1
+                if frame.event == "end":
+                    if position == len(self._frames):
+                        chunk.append(frame.text)
+                        yield b"".join(chunk)
+                        return
+                    continue
+                if frame.event == "run" and not first:
+                    continue
+                first = False
+                chunk.append(frame.text)
+            if chunk:
+                yield b"".join(chunk)
+            elif self._closed:
+                return
+            elif not await self._changed(KEEP_ALIVE_SECONDS):
+                yield b": keep-alive\n\n"
+
+    async def ended(self, position: int) -> Json:
+        """Wait for the next `end` at or after `position` and give its outcome."""
+        while True:
+            if self.outcome is not None and any(frame.event == "end" for frame in self._frames[position:]):
+                return self.outcome
+            await self._changed(None)
+
+    def close(self) -> None:
+        """The server stops: streams end here, clients join anew after the restart."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _changed(self, timeout: float | None) -> bool:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        done, _ = await asyncio.wait([waiter], timeout=timeout)
+        return bool(done)
+
+
+class RunLogs:
+    """The logs in memory; the oldest that nobody needs make room, the database still has their outcomes."""
+
+    def __init__(self) -> None:
+        self._logs: OrderedDict[str, RunLog] = OrderedDict()
+
+    def get(self, run_id: str) -> RunLog | None:
+        """The log of that run, if this process has it."""
+        return self._logs.get(run_id)
+
+    def open(self, run_id: str, epoch: int = 0) -> RunLog:
+        """The log of that run, new if need be."""
+        log = self._logs.get(run_id)
+        if log is None:
+            log = self._logs[run_id] = RunLog(run_id, epoch)
+            self._make_room()
+        else:
+            self._logs.move_to_end(run_id)
+        return log
+
+    def positions(self) -> dict[str, int]:
+        """How far each log has come."""
+        return {run_id: log.position for run_id, log in self._logs.items()}
+
+    def close(self) -> None:
+        """End every stream."""
+        for log in self._logs.values():
+            log.close()
+
+    def drop(self, run_id: str) -> None:
+        """Forget a run that is gone."""
+        self._logs.pop(run_id, None)
+
+    def _make_room(self) -> None:
+        for run_id in list(self._logs):
+            if len(self._logs) <= MOST_LOGS:
+                return
+            if not self._logs[run_id].busy:
+                del self._logs[run_id]

@@ -1,0 +1,159 @@
+"""Opening and closing the house: files, recovery, background work, in the order that loses nothing (F3)."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from butler.approvals import ledger
+from butler.clock import stamp
+from butler.errors import ConfigError, Problem
+from butler.storage import conversations
+from butler.storage.conversations import Run
+from butler.storage.database import Database
+from butler.storage.migrate import migrate
+from butler.tools.strays import kill_strays
+from graph.build import build_graph
+from graph.persistence import Pruner, open_checkpoints
+from nodes.context import Faculties
+from service.auth import ensure_owner
+from service.butler import ButlerService
+from service.decisions import Decisions
+from service.events import RunLogs
+from service.runs import Runs
+from service.wiring import Configuration, build_faculties
+
+log = structlog.get_logger("butler.house")
+
+GRACE_SECONDS = 8.0
+EXPIRY_PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class House:
+    """A running butler and the owner's token."""
+
+    service: ButlerService
+    owner_token: str
+
+
+@asynccontextmanager
+async def open_house(configuration: Configuration, environ: Mapping[str, str]) -> AsyncIterator[House]:
+    """Open everything, recover what an earlier process left, serve, and close in reverse order."""
+    settings = configuration.settings
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:
+        stack.callback(os.close, lock_directory(settings.data_dir))
+        await asyncio.to_thread(migrate, settings.database_path)
+        database = Database(settings.database_path)
+        stack.callback(database.close)
+        wanted = settings.owner_token.get_secret_value() if settings.owner_token else None
+        token = await database.write(lambda connection: ensure_owner(connection, settings.data_dir, wanted))
+        saver = await stack.enter_async_context(open_checkpoints(settings.data_dir / "checkpoints.db"))
+        faculties = build_faculties(configuration, database, environ)
+        if faculties.model is not None:
+            stack.push_async_callback(faculties.model.aclose)
+        if faculties.compactor is not None:
+            stack.push_async_callback(faculties.compactor.aclose)
+        pruner = Pruner(saver)
+        stack.push_async_callback(pruner.aclose)
+        graph = build_graph().compile(checkpointer=saver)
+        logs = RunLogs()
+        runs = Runs(graph, saver, faculties, database, logs, pruner)
+        decisions = Decisions(database, runs, faculties.judge)
+        service = ButlerService(faculties, database, runs, decisions)
+        await recover(service)
+        background = [_expire(service), runs.renew_leases(), _warm(faculties)]
+        stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
+        yield House(service, token)
+        logs.close()
+        await runs.drain(GRACE_SECONDS)
+
+
+def lock_directory(data_dir: Path) -> int:
+    """Hold the data directory for this process alone; the lock goes with the process, however it ends."""
+    descriptor = os.open(data_dir / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        problem = Problem(
+            "environment", 0, "BUTLER_DATA_DIR",
+            f"another Butler serves {data_dir} already; stop it or choose another directory",
+        )  # fmt: skip
+        raise ConfigError([problem]) from None
+    return descriptor
+
+
+async def recover(service: ButlerService) -> None:
+    """Pick up what an earlier process left: unknown effects first, then interrupted runs, then the queue (design)."""
+    database, runs = service.database, service.runs
+    running, waiting = await database.read(conversations.unfinished)
+    for run in running:
+        await _settle_effects(service, run)
+    await service.decisions.expire(stamp())
+    for run in running:
+        await runs.recover(run)
+    lease = runs.lease()
+
+    def start(connection: Connection) -> list[Run]:
+        started = [conversations.start_next(connection, thread_id, lease) for thread_id in waiting]
+        return [run for run in started if run is not None]
+
+    for run in await database.write(start):
+        runs.drive(run, fresh=True)
+
+
+async def _settle_effects(service: ButlerService, run: Run) -> None:
+    """Stop what a dead process left running, then make its started actions unknown or repeatable (A8)."""
+    database = service.database
+    started = await database.read(lambda connection: ledger.interrupted_executions(connection, run.run_id))
+    for action in started:
+        await asyncio.to_thread(kill_strays, action.action_id)
+        tool = service.faculties.tools.get(action.tool)
+        repeat = tool is not None and tool.idempotent
+        await database.write(partial(ledger.after_crash, action=action, idempotent=repeat))
+        log.warning("effect_interrupted", action_id=action.action_id, tool=action.tool, repeated=repeat)
+
+
+async def _expire(service: ButlerService) -> None:
+    """Expire approvals soon after their time; deciding one that is overdue is refused in any case."""
+    while True:
+        try:
+            due = await service.database.read(ledger.next_expiry)
+            if due is not None and due <= stamp():
+                await service.decisions.expire(stamp())
+        except SQLAlchemyError as error:
+            log.warning("expiry_held_up", error=str(error))
+        await asyncio.sleep(EXPIRY_PAUSE_SECONDS)
+
+
+async def _warm(faculties: Faculties) -> None:
+    """Load the model client before the first message needs it."""
+    if faculties.model is not None:
+        await faculties.model.warm()
+
+
+async def _told(work: Coroutine[None, None, None]) -> None:
+    """Background work whose failure does not stay silent."""
+    try:
+        await work
+    except Exception as error:
+        log.error("background_work_failed", exc_info=error)
+        raise
+
+
+async def _stop(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

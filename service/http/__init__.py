@@ -1,0 +1,1 @@
+"""The HTTP face: one file per family of routes (http-api)."""

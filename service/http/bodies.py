@@ -1,0 +1,183 @@
+"""Request bodies: strict models, unknown fields refused, and the decision forms of other clients (http-api, *Resume*)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NoReturn, Self
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from butler.approvals.decide import Decision, check_shape
+from butler.approvals.grants import GrantWish
+from butler.errors import ButlerError
+from service.decisions import Named
+
+MOST_MESSAGE_CHARACTERS = 200_000
+Text = Annotated[str, Field(max_length=MOST_MESSAGE_CHARACTERS)]
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Strict(BaseModel):
+    """Base of all bodies: exact types, nothing unknown."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class ChatBody(Strict):
+    """``POST /chat``."""
+
+    message: Text
+    thread_id: Word | None = None
+    if_parked: Literal["queue", "decline", "reject"] = "queue"
+    wait: bool = True
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.message.strip():
+            raise ValueError("the message is empty")
+        return self
+
+
+class GrantBody(Strict):
+    """The `grant` beside an approve."""
+
+    scope: Literal["thread", "user", "everyone"]
+    args: dict[str, Annotated[str, Field(max_length=2000)]] = Field(default_factory=dict)
+    expires_in: Annotated[float, Field(gt=0)] | None = None
+    uses: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+
+class DecisionBody(Strict):
+    """One decision, without saying for which action."""
+
+    decision: Literal["approve", "edit", "reject", "respond"]
+    args: dict[str, Any] | None = None
+    reason: Text | None = None
+    response: Text | None = None
+    fingerprint: Annotated[str, Field(max_length=100)] | None = None
+    grant: GrantBody | None = None
+
+    def read(self) -> Decision:
+        """The decision. Raises ButlerError ``invalid_request`` for combinations that mean nothing."""
+        grant = self.grant
+        wish = GrantWish(grant.scope, grant.args, grant.expires_in, grant.uses) if grant else None
+        decision = Decision(self.decision, self.args, self.reason, self.response, self.fingerprint, wish)
+        check_shape(decision)
+        return decision
+
+
+class NamedDecisionBody(DecisionBody):
+    """One decision of a resume, for the action with an id or a code."""
+
+    action_id: Word | None = None
+    code: Word | None = None
+
+    @model_validator(mode="after")
+    def _names_one_action(self) -> Self:
+        if (self.action_id is None) == (self.code is None):
+            raise ValueError("name the action by `action_id` or by `code`, one of them")
+        return self
+
+
+class EditedAction(Strict):
+    """LangChain's edited call; the name may only repeat the tool's."""
+
+    name: str | None = None
+    args: dict[str, Any]
+
+
+class LangChainDecision(Strict):
+    """LangChain's form of a decision, which goes by its place among the pending actions."""
+
+    type: Literal["approve", "edit", "reject", "respond"]
+    message: Text | None = None
+    args: dict[str, Any] | None = None
+    edited_action: EditedAction | None = None
+
+    def read(self) -> Named:
+        """The decision in our own terms."""
+        args = self.edited_action.args if self.edited_action else self.args
+        reason = self.message if self.type in ("approve", "edit", "reject") else None
+        response = self.message if self.type == "respond" else None
+        decision = Decision(self.type, args, reason, response)
+        check_shape(decision)
+        return Named(decision, tool=self.edited_action.name if self.edited_action else None)
+
+
+class Answer(Strict):
+    """The seed's plain answer to a single pending action."""
+
+    approved: bool
+    comment: Text | None = None
+
+
+class ResumeBody(Strict):
+    """``POST /threads/{thread_id}/resume`` in any of its three forms."""
+
+    decisions: (
+        Annotated[list[NamedDecisionBody] | list[LangChainDecision], Field(min_length=1, max_length=500)]
+        | None
+    ) = None
+    answer: Answer | None = None
+    wait: bool = True
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if (self.decisions is None) == (self.answer is None):
+            raise ValueError("give `decisions` or `answer`, one of them")
+        return self
+
+    def read(self) -> list[Named]:
+        """The decisions with the actions they name."""
+        if self.answer is not None:
+            kind: Literal["approve", "reject"] = "approve" if self.answer.approved else "reject"
+            return [Named(Decision(kind, reason=self.answer.comment))]
+        return [
+            one.read() if isinstance(one, LangChainDecision) else Named(one.read(), one.action_id, one.code)
+            for one in self.decisions or ()
+        ]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+class ExactJsonRequest(Request):
+    """Reads JSON exactly: no NaN, no lone surrogates, no nesting that would break what comes after."""
+
+    async def json(self) -> Any:
+        """The parsed body. Raises json.JSONDecodeError, which FastAPI answers with 422."""
+        if not hasattr(self, "_json"):
+            body = await self.body()
+            try:
+                value = json.loads(body, parse_constant=_refuse_constant)
+                json.dumps(value, ensure_ascii=False).encode("utf-8")
+            except json.JSONDecodeError:
+                raise
+            except (ValueError, RecursionError) as error:
+                raise json.JSONDecodeError(f"not usable JSON ({type(error).__name__})", "", 0) from None
+            self._json = value
+        return self._json
+
+
+class ExactJsonRoute(APIRoute):
+    """A route whose body is read by `ExactJsonRequest`."""
+
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        """Wrap the handler with the exact reader; a body over the limit keeps its own error."""
+        original = super().get_route_handler()
+
+        async def handler(request: Request) -> Response:
+            try:
+                response: Response = await original(ExactJsonRequest(request.scope, request.receive))
+            except Exception as error:
+                # FastAPI turns what a body read raises into a plain 400; ours says what it is.
+                if isinstance(error.__cause__, ButlerError):
+                    raise error.__cause__ from None
+                raise
+            return response
+
+        return handler

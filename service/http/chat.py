@@ -1,0 +1,103 @@
+"""`POST /chat`, `POST /threads/{id}/resume` and the routes of runs (http-api, *Chat*, *Streaming*, *Resume*)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from butler.errors import ButlerError
+from service.butler import ButlerService
+from service.events import RunLog, to_json
+from service.http.bodies import ChatBody, ExactJsonRoute, ResumeBody
+from service.http.security import caller
+from service.tickets import Ticket
+
+SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def service_of(request: Request) -> ButlerService:
+    """The service that this application serves."""
+    service = request.app.state.service
+    assert isinstance(service, ButlerService)
+    return service
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """A JSON response."""
+    return Response(to_json(value), status, media_type="application/json")
+
+
+def stream(log: RunLog, position: int) -> Response:
+    """A run's events as server-sent events; a client that goes away cancels nothing."""
+    return StreamingResponse(log.follow(position), headers=SSE_HEADERS, media_type="text/event-stream")
+
+
+def wants_stream(request: Request) -> bool:
+    """Whether the client asked for server-sent events."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+async def answer(request: Request, ticket: Ticket, wait: bool) -> Response:
+    """Stream a ticket, wait for its outcome, or say at once that it runs."""
+    if wants_stream(request):
+        return stream(ticket.log, ticket.position)
+    if ticket.settled is not None:
+        return json_response(ticket.settled, 202 if ticket.settled["status"] == "queued" else 200)
+    if not wait:
+        return json_response(
+            {"thread_id": ticket.thread_id, "run_id": ticket.run_id, "status": "running"}, 202
+        )
+    return json_response(await ticket.outcome())
+
+
+def chat_routes() -> APIRouter:
+    """The routes of this file."""
+    router = APIRouter(route_class=ExactJsonRoute)
+
+    @router.post("/chat")
+    async def chat(request: Request, body: ChatBody) -> Response:
+        """Say something to the butler."""
+        ticket = await service_of(request).chat(caller(request), body.message, body.thread_id, body.if_parked)
+        return await answer(request, ticket, body.wait)
+
+    @router.post("/threads/{thread_id}/resume")
+    async def resume(request: Request, thread_id: str, body: ResumeBody) -> Response:
+        """Decide pending actions of a thread; it goes on by itself."""
+        decided = await service_of(request).decisions.in_thread(
+            thread_id, body.read(), caller(request), "http"
+        )
+        ticket = Ticket(thread_id, decided.run_id, decided.log, decided.position)
+        return await answer(request, ticket, body.wait)
+
+    @router.get("/runs/{run_id}")
+    async def run(request: Request, run_id: str) -> Response:
+        """The Outcome of a run as it stands."""
+        return json_response(await service_of(request).run_outcome(caller(request), run_id))
+
+    @router.get("/runs/{run_id}/events")
+    async def events(request: Request, run_id: str) -> Response:
+        """Join a run: what was missed, then what comes."""
+        log = await service_of(request).run_log(caller(request), run_id)
+        return stream(log, log.index_after(last_event_id(request)))
+
+    @router.post("/runs/{run_id}/cancel")
+    async def cancel(request: Request, run_id: str) -> Response:
+        """End a run; its outcome follows as ``cancelled``."""
+        await service_of(request).cancel(caller(request), run_id, "http")
+        return json_response(await service_of(request).run_outcome(caller(request), run_id), 202)
+
+    return router
+
+
+def last_event_id(request: Request) -> int:
+    """The last event that a client has seen, 0 for none. Raises ButlerError ``invalid_request``."""
+    text = request.headers.get("last-event-id", "").strip()
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise ButlerError(
+            "invalid_request", "Last-Event-ID must be the number of the last event that was seen."
+        )
+    return int(text)

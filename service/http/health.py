@@ -1,0 +1,72 @@
+"""Whether the process lives, and whether it can serve (http-api, *health*)."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from butler.types import Json
+from service.commands import no_rows
+from service.http.chat import json_response, service_of
+
+PROBE_SECONDS = 10.0
+
+
+class Health:
+    """Readiness with the model's answer remembered for a few seconds, so that probes stay cheap."""
+
+    def __init__(self) -> None:
+        self._model: tuple[float, Json] | None = None
+
+    async def checks(self, request: Request) -> dict[str, Json]:
+        """Each check by name: ``ok`` and, where there is something to do, ``detail``."""
+        service = service_of(request)
+        checks: dict[str, Json] = {}
+        for name, probe in (
+            ("database", service.database.read(no_rows)),
+            ("checkpoints", service.runs.ping()),
+        ):
+            try:
+                await probe
+                checks[name] = {"ok": True}
+            except Exception as error:
+                checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
+        checks["model"] = await self._model_check(request)
+        return checks
+
+    async def _model_check(self, request: Request) -> Json:
+        faculties = service_of(request).faculties
+        if faculties.model is None:
+            missing = " and ".join(faculties.model_missing)
+            return {
+                "ok": True,
+                "configured": False,
+                "detail": f"No model: set {missing}. Commands work without one.",
+            }
+        if self._model is None or self._model[0] < time.monotonic() - PROBE_SECONDS:
+            fault = await faculties.model.probe()
+            found: Json = {"ok": fault is None, "configured": True, **({"detail": fault} if fault else {})}
+            self._model = (time.monotonic(), found)
+        return self._model[1]
+
+
+def health_routes() -> APIRouter:
+    """The routes of this file."""
+    router = APIRouter()
+    health = Health()
+
+    @router.get("/healthz")
+    async def alive() -> Response:
+        """200 while the process lives."""
+        return json_response({"status": "ok"})
+
+    @router.get("/readyz")
+    async def ready(request: Request) -> Response:
+        """200 when every check is ok, else 503; each check by name."""
+        checks = await health.checks(request)
+        ok = all(check["ok"] for check in checks.values())
+        return json_response({"status": "ready" if ok else "not_ready", "checks": checks}, 200 if ok else 503)
+
+    return router

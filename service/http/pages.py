@@ -1,0 +1,71 @@
+"""The browser's way in: the login link and the start page (http-api, *Who is calling*)."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from butler.errors import ButlerError
+from service.auth import Doorkeeper
+from service.http.chat import service_of
+from service.http.security import COOKIE, presented_token
+
+WEB = Path(__file__).parent.parent / "web"
+TYPES = {".css": "text/css", ".js": "text/javascript", ".html": "text/html"}
+
+
+def page_routes() -> APIRouter:
+    """The routes of this file."""
+    router = APIRouter()
+
+    @router.get("/")
+    async def start(request: Request, token: str | None = None) -> Response:
+        """The page; with a token in the link, set the cookie and drop the token from the address."""
+        doorkeeper = Doorkeeper(service_of(request).database)
+        if token is not None:
+            return await _login(doorkeeper, token)
+        try:
+            person = await doorkeeper.who(presented_token(request.headers)[0])
+        except ButlerError:
+            return page("login.html", 401)
+        if person.role == "agent":
+            raise ButlerError(
+                "forbidden", "An agent speaks on the agent socket only; the page is for people."
+            )
+        return page("index.html", user=person.name)
+
+    @router.get("/login")
+    async def login() -> Response:
+        """The form that takes a token."""
+        return page("login.html")
+
+    @router.get("/web/{name}")
+    async def asset(name: str) -> Response:
+        """A script or style of the page."""
+        path = WEB / name
+        if path.parent != WEB or path.suffix not in (".css", ".js") or not path.is_file():
+            raise ButlerError("not_found", f"There is no file {name!r}.")
+        return Response(path.read_bytes(), media_type=TYPES[path.suffix])
+
+    return router
+
+
+async def _login(doorkeeper: Doorkeeper, token: str) -> Response:
+    try:
+        await doorkeeper.who(token)
+    except ButlerError:
+        return page("login.html", 401)
+    response = RedirectResponse("/", 303)
+    response.set_cookie(COOKIE, token, httponly=True, samesite="strict", path="/", max_age=30 * 24 * 3600)
+    return response
+
+
+def page(name: str, status: int = 200, **values: str) -> Response:
+    """A page of the house with `{{name}}` places filled in, escaped."""
+    text = (WEB / name).read_text("utf-8")
+    for key, value in values.items():
+        text = text.replace("{{" + key + "}}", html.escape(value))
+    return HTMLResponse(text, status)

@@ -1,0 +1,80 @@
+"""Errors on the wire: application/problem+json with the stable codes (http-api, *Errors*)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from butler.errors import ButlerError
+from butler.ids import new_id
+from service.events import to_json
+
+log = structlog.get_logger("butler.http")
+
+CODE_OF_STATUS = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    413: "too_large",
+    429: "rate_limited",
+}
+
+
+def problem(
+    status: int, code: str, detail: str, headers: dict[str, str] | None = None, **extras: Any
+) -> Response:
+    """A problem response; extras stand beside the standard members."""
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail,
+            "code": code, **extras}  # fmt: skip
+    return Response(to_json(body), status, headers, media_type="application/problem+json")
+
+
+def of_error(error: ButlerError) -> Response:
+    """The response to a ButlerError."""
+    headers = {"WWW-Authenticate": "Bearer"} if error.code == "unauthorized" else None
+    return problem(error.status, error.code, error.detail, headers, **error.extras)
+
+
+def internal(error: Exception, where: str) -> Response:
+    """The response to a fault of our own: an incident number for the person, the trace for the log."""
+    incident = new_id()
+    log.error("internal_error", incident=incident, where=where, exc_info=error)
+    return problem(
+        500, "internal", f"Something went wrong inside Butler. Its log has more under incident {incident}.",
+        incident=incident,
+    )  # fmt: skip
+
+
+def install(app: FastAPI) -> None:
+    """Register the handlers for every kind of error that a route can raise."""
+
+    @app.exception_handler(ButlerError)
+    async def _butler_error(_request: Request, error: ButlerError) -> Response:
+        return of_error(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_request: Request, error: RequestValidationError) -> Response:
+        faults = [
+            {
+                "where": ".".join(str(part) for part in fault["loc"] if part != "body") or "body",
+                "what": fault["msg"],
+            }
+            for fault in error.errors()[:20]
+        ]
+        detail = "; ".join(f"{fault['where']}: {fault['what']}" for fault in faults)
+        return problem(422, "invalid_request", f"The request was not understood. {detail}", errors=faults)
+
+    @app.exception_handler(HTTPException)
+    async def _http(_request: Request, error: HTTPException) -> Response:
+        code = CODE_OF_STATUS.get(error.status_code, "invalid_request")
+        return problem(error.status_code, code, str(error.detail), dict(error.headers or {}) or None)
+
+    @app.exception_handler(Exception)
+    async def _unexpected(request: Request, error: Exception) -> Response:
+        return internal(error, f"{request.method} {request.url.path}")

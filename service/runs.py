@@ -1,0 +1,392 @@
+"""Driving runs: one task per running thread, from message to outcome, independent of any request (F3)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from typing import Any
+from weakref import WeakValueDictionary
+
+import structlog
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph.state import CompiledStateGraph
+from sqlalchemy import Connection, func, select
+
+from butler.approvals import ledger
+from butler.approvals.actions import Action
+from butler.crashpoints import crash_point
+from butler.ids import new_id
+from butler.people import Principal
+from butler.storage import conversations, users
+from butler.storage.conversations import Lease, Run
+from butler.storage.database import Database
+from butler.storage.tables import actions, runs
+from butler.types import Json
+from graph.build import recursion_limit
+from graph.persistence import Pruner
+from nodes.context import Faculties, TurnContext
+from service.events import RunLog, RunLogs
+from service.outcomes import NO_USAGE, entries_of_turn, outcome, said_so_far
+
+log = structlog.get_logger("butler.runs")
+
+LEASE_SECONDS = 30.0
+RETRY_SECONDS = 5.0
+Graph = CompiledStateGraph[Any, TurnContext, Any, Any]
+
+
+class Runs:
+    """Starts, drives, parks, finishes and cancels runs. Whoever moved a run to ``running`` calls `drive` once."""
+
+    def __init__(
+        self, graph: Graph, saver: AsyncSqliteSaver, faculties: Faculties, database: Database, logs: RunLogs,
+        pruner: Pruner,
+    ) -> None:  # fmt: skip
+        self.owner = new_id()
+        self.logs = logs
+        self._graph = graph
+        self._saver = saver
+        self._faculties = faculties
+        self._database = database
+        self._pruner = pruner
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._working: dict[str, asyncio.Task[Any]] = {}
+        self._cancelled: dict[str, tuple[str, str]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._draining = False
+
+    def lease(self) -> Lease:
+        """A fresh lease for this server."""
+        return Lease(self.owner, time.time() + LEASE_SECONDS)
+
+    @property
+    def running(self) -> int:
+        """How many threads are being driven."""
+        return len(self._tasks)
+
+    def drive(self, run: Run, *, fresh: bool = False, person: Principal | None = None) -> RunLog:
+        """Begin or go on with a run that this server has just moved to ``running``; returns its event log."""
+        run_log = self.logs.open(run.run_id, run.epoch)
+        run_log.begin(run.thread_id)
+        task = asyncio.create_task(self._drive_thread(run, run_log, fresh, person))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return run_log
+
+    async def _drive_thread(self, run: Run, run_log: RunLog, fresh: bool, person: Principal | None) -> None:
+        """Drive a run to its end or park, then the thread's queue, one after the other."""
+        following: Run | None = run
+        while following is not None:
+            current = following
+            try:
+                async with self._lock(current.thread_id):
+                    following = await self._drive_run(current, run_log, fresh, person)
+            except Exception as error:
+                # Not even the failure could be written down, so the disk or its lock is the trouble.
+                log.error("run_held_up", run_id=current.run_id, retry_in=RETRY_SECONDS, exc_info=error)
+                await asyncio.sleep(RETRY_SECONDS)
+                fresh = not await self._has_begun(current)
+                continue
+            if following is not None:
+                fresh, person = True, None
+                run_log = self.logs.open(following.run_id, following.epoch)
+                run_log.begin(following.thread_id)
+
+    def _lock(self, thread_id: str) -> asyncio.Lock:
+        """The lock around everything that touches a thread's checkpoints; it lives as long as someone holds it."""
+        lock = self._locks.get(thread_id)
+        if lock is None:
+            lock = self._locks[thread_id] = asyncio.Lock()
+        return lock
+
+    async def _drive_run(
+        self, run: Run, run_log: RunLog, fresh: bool, person: Principal | None
+    ) -> Run | None:
+        """One run to its next stop. Returns the run that the thread goes on with, if any."""
+        if not fresh:
+            crash_point("resume_before")
+        state_in: Json | None = {"incoming": await self._incoming(run, person)} if fresh else None
+        while True:
+            if run.run_id in self._cancelled:
+                return await self._end_cancelled(run, run_log)
+            work = asyncio.create_task(self._invoke(run, run_log, state_in))
+            self._working[run.run_id] = work
+            try:
+                state = await work
+            except asyncio.CancelledError:
+                work.cancel()
+                await asyncio.wait([work])
+                if run.run_id not in self._cancelled:
+                    raise  # The server stops; the run stays ``running`` and is picked up at the next start.
+                return await self._end_cancelled(run, run_log)
+            except Exception as error:
+                return await self._end_failed(run, run_log, error)
+            finally:
+                self._working.pop(run.run_id, None)
+            if not state.get("__interrupt__"):
+                return await self._end_finished(run, run_log, state)
+            if await self._park(run, run_log, state):
+                if run.run_id not in self._cancelled or await self._claim_parked(run) is None:
+                    return None
+                continue
+            state_in = None  # A decision arrived while the graph was on its way to the park.
+
+    async def _claim_parked(self, run: Run) -> Run | None:
+        lease = self.lease()
+        return await self._database.write(lambda connection: self.claim_parked(connection, run.run_id, lease))
+
+    def claim_parked(self, connection: Connection, run_id: str, lease: Lease) -> Run | None:
+        """Move a parked run to ``running`` in the transaction of what wakes it; the winner has to `drive` it.
+
+        A process that has no event log of the run begins a new stretch of sequence numbers.
+        """
+        epoch = {} if self.logs.get(run_id) else {"epoch": runs.c.epoch + 1}
+        return conversations.move_run(
+            connection,
+            run_id,
+            ["parked"],
+            "running",
+            lease_owner=lease.owner,
+            lease_until=lease.until,
+            **epoch,
+        )
+
+    async def _incoming(self, run: Run, person: Principal | None) -> Json:
+        if person is None:
+            person = await self._database.read(
+                lambda connection: users.get_user(connection, run.requester_id)
+            )
+        person = person or Principal(run.requester_id, "unknown", "member")
+        return {
+            "run_id": run.run_id, "thread_id": run.thread_id, "message": run.message, "user_id": person.user_id,
+            "user_name": person.name, "user_role": person.role,
+        }  # fmt: skip
+
+    async def _invoke(self, run: Run, run_log: RunLog, state_in: Json | None) -> Json:
+        state: Json = await self._graph.ainvoke(
+            state_in,
+            self._config(run.thread_id),
+            context=TurnContext(self._faculties, run_log.emit),
+            durability="sync",
+        )
+        crash_point("resume_after")
+        return state
+
+    def _config(self, thread_id: str) -> Any:
+        return {
+            "configurable": {"thread_id": thread_id},
+            "recursion_limit": recursion_limit(self._faculties.max_tool_rounds),
+        }
+
+    async def _park(self, run: Run, run_log: RunLog, state: Json) -> bool:
+        """Mark the run parked, unless one of its open questions has been answered meanwhile."""
+        waiting = [entry.value["action_id"] for entry in state["__interrupt__"]]
+        entries = entries_of_turn(run.run_id, state, self._faculties.redactor)
+        reply = self._faculties.redactor.text(said_so_far(state))
+
+        def transaction(connection: Connection) -> tuple[Run, list[Action]] | None:
+            open_questions = connection.execute(
+                select(func.count())
+                .select_from(actions)
+                .where(actions.c.action_id.in_(waiting), actions.c.status == "pending")
+            ).scalar_one()
+            if open_questions < len(waiting):
+                return None
+            parked = conversations.move_run(
+                connection, run.run_id, ["running"], "parked", reply=reply, usage=state.get("usage"),
+                lease_owner=None, lease_until=None,
+            )  # fmt: skip
+            if parked is None:
+                return None
+            conversations.write_entries(connection, parked, entries)
+            return parked, ledger.pending_of_thread(connection, run.thread_id)
+
+        crash_point("park_before")
+        parked = await self._database.write(transaction)
+        if parked is None:
+            return False
+        crash_point("park_after")
+        run_log.end(outcome(*parked, self._faculties.tools, self._faculties.redactor))
+        return True
+
+    async def _end_finished(self, run: Run, run_log: RunLog, state: Json) -> Run | None:
+        ending = state.get("ending") or {
+            "status": "failed", "reply": "", "error": {"code": "internal", "detail": "The turn stopped half-way."},
+        }  # fmt: skip
+        return await self._end(
+            run, run_log, ending["status"], reply=ending["reply"], error=ending["error"], state=state
+        )
+
+    async def _end_failed(self, run: Run, run_log: RunLog, error: Exception) -> Run | None:
+        """A fault of our own: the person gets an incident number, the log gets the trace."""
+        incident = new_id()
+        log.error("run_failed", run_id=run.run_id, thread_id=run.thread_id, incident=incident, exc_info=error)
+        why = "an internal error ended the turn"
+        await self._database.write(
+            lambda connection: ledger.cancel_open(connection, run.run_id, actor="butler", via="run", why=why)
+        )
+        await self._settle_history(run, why)
+        detail = f"Something went wrong inside Butler (incident {incident}). Your message is kept; try again."
+        said = f"I'm sorry, I could not finish this: {detail}"
+        run_log.emit("token", {"text": said})
+        return await self._end(
+            run,
+            run_log,
+            "failed",
+            reply=said,
+            error={"code": "internal", "detail": detail, "incident": incident},
+        )
+
+    async def _end_cancelled(self, run: Run, run_log: RunLog) -> Run | None:
+        actor, via = self._cancelled[run.run_id]
+        ended = await self._database.write(
+            lambda connection: ledger.cancel_open(
+                connection, run.run_id, actor=actor, via=via, why="the turn was cancelled by a person"
+            )
+        )
+        for action in ended:
+            run_log.emit(
+                "tool",
+                {"action_id": action.action_id, "tool": action.tool, "args": {}, "verdict": action.verdict,
+                 "phase": "failed", "result": action.result},
+            )  # fmt: skip
+        state = await self._settle_history(run, "the turn was cancelled by a person")
+        return await self._end(run, run_log, "cancelled", reply="", error=None, state=state)
+
+    async def _settle_history(self, run: Run, why: str) -> Json | None:
+        """Give every open call of the checkpoint its result from the ledger and end the turn there."""
+        config = self._config(run.thread_id)
+        snapshot = await self._graph.aget_state(config)
+        state: Json = snapshot.values
+        if state.get("incoming", {}).get("run_id") != run.run_id or "messages" not in state:
+            return None
+        recorded = {
+            action.call_id: action
+            for action in await self._database.read(lambda connection: ledger.of_run(connection, run.run_id))
+        }
+        messages = list(state["messages"])
+        if messages[-1].get("tool_calls"):
+            for call in messages[-1]["tool_calls"]:
+                action = recorded.get(call["id"])
+                result = (state.get("results") or {}).get(call["id"])
+                text = (action.result if action else None) or (result["text"] if result else None)
+                messages.append(
+                    {"role": "tool", "tool_call_id": call["id"], "content": text or f"Not run: {why}."}
+                )
+        messages.append({"role": "assistant", "content": f"({why[0].upper()}{why[1:]}.)"})
+        ending = {"status": "failed", "reply": "", "error": None}
+        update = {"messages": messages, "calls": [], "ending": ending, "compact_due": False}
+        await self._graph.aupdate_state(config, update, as_node="think")
+        return state | update
+
+    async def _end(
+        self,
+        run: Run,
+        run_log: RunLog,
+        status: Any,
+        *,
+        reply: str,
+        error: Json | None,
+        state: Json | None = None,
+    ) -> Run | None:
+        """Write the outcome and the transcript, and claim the thread's next queued message, in one commit."""
+        redactor = self._faculties.redactor
+        entries = entries_of_turn(run.run_id, state, redactor) if state else []
+        if not state and reply:
+            entries = [conversations.Entry(f"{run.run_id}:reply", "assistant", reply)]
+        usage = (state or {}).get("usage")
+        lease = self.lease()
+
+        def transaction(connection: Connection) -> tuple[Run | None, Run | None]:
+            ended = conversations.move_run(
+                connection, run.run_id, ["running"], status, reply=redactor.text(reply), error=error, usage=usage,
+                lease_owner=None, lease_until=None,
+            )  # fmt: skip
+            if ended is not None:
+                conversations.write_entries(connection, ended, entries)
+            following = None if self._draining else conversations.start_next(connection, run.thread_id, lease)
+            return ended, following
+
+        crash_point("finish_before")
+        ended, following = await self._database.write(transaction)
+        crash_point("finish_after")
+        gone = dataclasses.replace(run, status="cancelled", reply="", error=None)
+        run_log.end(outcome(ended or gone, [], self._faculties.tools, redactor))
+        self._cancelled.pop(run.run_id, None)
+        self._pruner.turn_ended(run.thread_id)
+        return following
+
+    def cancel_running(self, run_id: str, *, actor: str, via: str) -> None:
+        """Stop a run that this server drives; its outcome follows by itself."""
+        self._cancelled[run_id] = (actor, via)
+        if (work := self._working.get(run_id)) is not None:
+            work.cancel()
+
+    async def _has_begun(self, run: Run) -> bool:
+        """Whether the thread's checkpoints know this run; if not, it starts from its message."""
+        snapshot = await self._graph.aget_state(self._config(run.thread_id))
+        return bool(snapshot.values.get("incoming", {}).get("run_id") == run.run_id)
+
+    async def recover(self, run: Run) -> None:
+        """Go on with a run that was running when its server died (F3).
+
+        A finished head (no tasks left) gives its outcome again, everything else goes on with the graph: what was
+        decided meanwhile and what must not be repeated stands in the ledger.
+        """
+        lease = self.lease()
+        renewed = await self._database.write(
+            lambda connection: conversations.move_run(
+                connection, run.run_id, ["running"], "running", epoch=runs.c.epoch + 1, lease_owner=lease.owner,
+                lease_until=lease.until,
+            )
+        )  # fmt: skip
+        if renewed is None:
+            return
+        if renewed.cancel_requested:
+            self._cancelled[run.run_id] = ("butler", "recovery")
+        run_log = self.drive(renewed, fresh=not await self._has_begun(renewed))
+        run_log.emit("notice", {"text": "Butler was restarted; this turn goes on from where it was."})
+
+    async def ping(self) -> None:
+        """Prove that the checkpoint file answers."""
+        await self._saver.conn.execute_fetchall("SELECT 1")
+
+    async def context_of(self, thread_id: str) -> tuple[list[Json], str]:
+        """The recent messages and the summary of a thread as its newest checkpoint has them."""
+        values = (await self._graph.aget_state(self._config(thread_id))).values
+        return values.get("messages") or [], values.get("summary") or ""
+
+    async def forget_thread(self, thread_id: str, run_ids: list[str]) -> None:
+        """Stop what runs in a deleted thread, then remove its checkpoints."""
+        for run_id in run_ids:
+            self.cancel_running(run_id, actor="butler", via="delete")
+        async with self._lock(thread_id):
+            await self._saver.adelete_thread(thread_id)
+        for run_id in run_ids:
+            self._cancelled.pop(run_id, None)
+            log_of_run = self.logs.get(run_id)
+            if log_of_run is not None and log_of_run.outcome is None:
+                log_of_run.end(
+                    {"thread_id": thread_id, "run_id": run_id, "status": "cancelled", "reply": "", "approvals": [],
+                     "error": None, "usage": dict(NO_USAGE)}
+                )  # fmt: skip
+            self.logs.drop(run_id)
+
+    async def drain(self, grace: float) -> None:
+        """Let running turns finish for `grace` seconds, then leave the rest to the next start."""
+        self._draining = True
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=grace)
+        left = list(self._tasks)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def renew_leases(self) -> None:
+        """Heartbeat of the runs that this server drives."""
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            if self._tasks:
+                lease = self.lease()
+                await self._database.write(lambda connection: conversations.renew_leases(connection, lease))

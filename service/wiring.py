@@ -1,0 +1,90 @@
+"""Putting the house together: settings and YAML in, faculties out (config contract)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from butler.approvals.judge import Judge
+from butler.approvals.ledger import Ledger
+from butler.approvals.policy import Policy
+from butler.errors import ConfigError, Problem
+from butler.memory.compaction import CompactionConfig, Compactor
+from butler.models.gateway import ModelConfig, ModelGateway
+from butler.redact import Redactor
+from butler.storage.database import Database
+from butler.tools.declared import declared_toolset
+from butler.tools.registry import ToolRegistry
+from config.policy_file import PolicyFile, load_policy_file
+from config.settings import Settings
+from config.tools_file import load_tools_file
+from nodes.context import Faculties
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Everything read from files and environment, checked, before anything is opened."""
+
+    settings: Settings
+    tools: ToolRegistry
+    policy: Policy
+
+
+def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Configuration:
+    """Read tools.yml and policy.yml. Raises ConfigError with every fault of both files."""
+    problems: list[Problem] = []
+    code = "invalid_config"
+    tools, policy_file = ToolRegistry([]), PolicyFile()
+    try:
+        definitions = load_tools_file(settings.config_dir / "tools.yml", environ)
+        tools = ToolRegistry([declared_toolset(definitions, environ)] if definitions else [])
+    except ConfigError as error:
+        problems += error.problems
+        code = error.code
+    try:
+        policy_file = load_policy_file(settings.config_dir / "policy.yml")
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(problems, code)
+    return Configuration(settings, tools, Policy(policy_file))
+
+
+def build_faculties(
+    configuration: Configuration, database: Database, environ: Mapping[str, str]
+) -> Faculties:
+    """The faculties over an open database."""
+    settings = configuration.settings
+    model_config = ModelConfig.from_settings(settings)
+    model = ModelGateway(model_config) if model_config else None
+    return Faculties(
+        ledger=Ledger(database),
+        judge=Judge(configuration.policy, configuration.tools),
+        tools=configuration.tools,
+        model=model,
+        model_missing=settings.model_missing,
+        compactor=_compactor(settings, model),
+        redactor=Redactor.from_environment(settings, environ),
+        context_limit=settings.context_limit,
+        max_tool_rounds=settings.max_tool_rounds,
+    )
+
+
+def _compactor(settings: Settings, model: ModelGateway | None) -> Compactor | None:
+    """The compactor with its own model if one is set, else the butler's; None when off or without any model."""
+    wanted = settings.compaction
+    if not wanted.enabled:
+        return None
+    own = ModelConfig.for_compaction(settings)
+    speaker = ModelGateway(own) if own else model
+    if speaker is None:
+        return None
+    return Compactor(
+        speaker,
+        CompactionConfig(
+            trigger_tokens=wanted.trigger_tokens,
+            trigger_messages=wanted.trigger_messages,
+            recent_window=wanted.recent_window,
+            timeout=wanted.timeout,
+        ),
+    )
