@@ -72,9 +72,7 @@ def _read_pairs(name: str, rest: str, schema: Json) -> Json:
     try:
         words = shlex.split(rest)
     except ValueError as error:
-        raise CommandError(
-            f"Can't read the arguments of /{name}: {error}. Usage: {usage(name, schema)}"
-        ) from None
+        raise CommandError(f"Can't read the arguments of /{name}: {error}. Usage: {usage(name, schema)}") from None
     args: Json = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -58,9 +58,7 @@ class Pruner:
             connection = self._saver.conn
             # Writes first: their condition reads the checkpoints that the second statement deletes.
             await connection.execute(f"DELETE FROM writes WHERE {older.format(table='writes')}", thread_ids)
-            await connection.execute(
-                f"DELETE FROM checkpoints WHERE {older.format(table='checkpoints')}", thread_ids
-            )
+            await connection.execute(f"DELETE FROM checkpoints WHERE {older.format(table='checkpoints')}", thread_ids)
             await connection.commit()
 
     async def aclose(self) -> None:

@@ -28,14 +28,8 @@ def decode_cursor(cursor: str, count: int = 2) -> tuple[str, ...]:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error):
         values = None
-    if (
-        not isinstance(values, list)
-        or len(values) != count
-        or not all(isinstance(one, str) for one in values)
-    ):
-        raise ButlerError(
-            "invalid_request", "The cursor is not one that a list gave; leave it out to begin anew."
-        )
+    if not isinstance(values, list) or len(values) != count or not all(isinstance(one, str) for one in values):
+        raise ButlerError("invalid_request", "The cursor is not one that a list gave; leave it out to begin anew.")
     return tuple(values)
 
 
@@ -50,11 +44,7 @@ def list_approvals(
 ) -> tuple[list[Action], str | None]:
     """One page, oldest first, of the approvals that `person` may see, and the cursor of the next page."""
     query = select(actions).order_by(actions.c.requested_at, actions.c.action_id)
-    query = (
-        query.where(actions.c.status == status)
-        if status
-        else query.where(actions.c.status.in_(SHOWN_STATUSES))
-    )
+    query = query.where(actions.c.status == status) if status else query.where(actions.c.status.in_(SHOWN_STATUSES))
     if thread_id is not None:
         query = query.where(actions.c.thread_id == thread_id)
     if not person.is_admin:

@@ -25,9 +25,7 @@ class Doorkeeper:
         """The user of that token. Raises ButlerError ``unauthorized``."""
         person = await self._database.read(lambda connection: users.user_of_token(connection, token))
         if person is None:
-            raise ButlerError(
-                "unauthorized", "The token is missing or unknown. Send it as `Authorization: Bearer …`."
-            )
+            raise ButlerError("unauthorized", "The token is missing or unknown. Send it as `Authorization: Bearer …`.")
         return person
 
 

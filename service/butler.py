@@ -45,9 +45,7 @@ class ButlerService:
         self.decisions = decisions
         self._commands = Commands(faculties, database, decisions)
 
-    async def chat(
-        self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked
-    ) -> Ticket:
+    async def chat(self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked) -> Ticket:
         """Take a message in; once this returns it is on disk (http-api, *Chat*)."""
         command = parse_house_command(message)
         if command is not None:
@@ -90,16 +88,12 @@ class ButlerService:
         thread = await self.thread(person, thread_id)
         return bool(thread["status"] == "parked")
 
-    async def _command(
-        self, person: Principal, command: HouseCommand, text: str, thread_id: str | None
-    ) -> Ticket:
+    async def _command(self, person: Principal, command: HouseCommand, text: str, thread_id: str | None) -> Ticket:
         """Answer a house command; a failing one is an answer too, with the same code as on every face."""
         if thread_id is None or command.name == "new":
             if thread_id is not None:
                 await self.thread(person, thread_id)
-            target = await self.database.write(
-                lambda connection: conversations.create_thread(connection, person, text)
-            )
+            target = await self.database.write(lambda connection: conversations.create_thread(connection, person, text))
         else:
             await self.thread(person, thread_id)
             target = thread_id
@@ -165,9 +159,7 @@ class ButlerService:
             if run is None:
                 raise ButlerError("not_found", f"There is no run {run_id!r}.")
             conversations.owned_thread(connection, run.thread_id, person)
-            return conversations.ask_to_cancel(connection, run), self.runs.claim_parked(
-                connection, run_id, lease
-            )
+            return conversations.ask_to_cancel(connection, run), self.runs.claim_parked(connection, run_id, lease)
 
         run, woken = await self.database.write(transaction)
         if run.status == "cancelled":
@@ -238,9 +230,7 @@ class ButlerService:
             conversations.owned_thread(connection, thread_id, person)
             run_ids = conversations.run_ids(connection, thread_id)
             for run_id in run_ids:
-                ledger.cancel_open(
-                    connection, run_id, actor=person.name, via=via, why="the thread was deleted"
-                )
+                ledger.cancel_open(connection, run_id, actor=person.name, via=via, why="the thread was deleted")
             conversations.delete_thread(connection, thread_id)
             audit.record(connection, "thread_deleted", actor=person.name, via=via, thread_id=thread_id)
             return run_ids

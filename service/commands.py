@@ -58,14 +58,10 @@ class Commands:
 
     def _help(self) -> str:
         lines = ["You can type:", *(f"- `{line}`" for line in HOUSE_COMMANDS.values())]
-        lines.append(
-            "- `/TOOL key=value …` or `/TOOL {json}` — propose exactly that call; policy decides what happens"
-        )
+        lines.append("- `/TOOL key=value …` or `/TOOL {json}` — propose exactly that call; policy decides what happens")
         if self._faculties.model is None:
             missing = " and ".join(self._faculties.model_missing)
-            lines.append(
-                f"\nNo model is configured, so plain messages get no answer yet. Set {missing} and restart."
-            )
+            lines.append(f"\nNo model is configured, so plain messages get no answer yet. Set {missing} and restart.")
         return "\n".join(lines)
 
     def _tools(self) -> str:
@@ -83,9 +79,7 @@ class Commands:
         )
         if not items:
             return "Nothing waits for a decision."
-        lines = [
-            self._line(approval(item, self._faculties.tools, self._faculties.redactor)) for item in items
-        ]
+        lines = [self._line(approval(item, self._faculties.tools, self._faculties.redactor)) for item in items]
         if more:
             lines.append("There are more; decide these first.")
         return "\n".join([*lines, "\nAnswer with `/approve CODE` or `/deny CODE reason`."])
@@ -100,9 +94,7 @@ class Commands:
     ) -> Answer:
         code = command.rest.split(" ", 1)[0]
         if not code:
-            raise ButlerError(
-                "invalid_request", f"Usage: {HOUSE_COMMANDS[command.name]}. /approvals lists the codes."
-            )
+            raise ButlerError("invalid_request", f"Usage: {HOUSE_COMMANDS[command.name]}. /approvals lists the codes.")
         if command.name == "approve" and command.rest != code:
             raise ButlerError("invalid_request", "/approve takes one code and nothing else.")
         decided = await self._decisions.by_code(code, decision, person, "chat", (thread_id, text))
@@ -116,9 +108,7 @@ class Commands:
 def compaction_of(faculties: Faculties) -> Compactor:
     """The compactor. Raises ButlerError when compaction is off or has no model."""
     if faculties.compactor is None:
-        raise ButlerError(
-            "model_unavailable", "Compaction is switched off or has no model, so nothing is folded."
-        )
+        raise ButlerError("model_unavailable", "Compaction is switched off or has no model, so nothing is folded.")
     return faculties.compactor
 
 

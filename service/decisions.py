@@ -136,9 +136,7 @@ class Decisions:
         if woken is not None:
             log = self._runs.drive(woken)
         elif log is None:
-            raise ButlerError(
-                "internal", "The decision is recorded, but its run is driven by another server."
-            )
+            raise ButlerError("internal", "The decision is recorded, but its run is driven by another server.")
         return Decided(decided, run_id, log, position)
 
     async def _note_refusal(self, error: ButlerError, person: Principal, via: str, choose: Choose) -> None:
@@ -161,10 +159,7 @@ class Decisions:
 
         def transaction(connection: Connection) -> tuple[int, list[Run]]:
             expired = ledger.expire_due(connection, moment)
-            woken = [
-                self._runs.claim_parked(connection, run_id, lease)
-                for run_id in {one.run_id for one in expired}
-            ]
+            woken = [self._runs.claim_parked(connection, run_id, lease) for run_id in {one.run_id for one in expired}]
             return len(expired), [run for run in woken if run is not None]
 
         count, woken = await self._database.write(transaction)
@@ -196,9 +191,7 @@ def resolve(
     known = [action_id for action_id in ids if action_id]
     if not pending and not known:
         if thread_status == "running":
-            raise ButlerError(
-                "thread_busy", "A turn of this thread is running; nothing of it waits for a decision."
-            )
+            raise ButlerError("thread_busy", "A turn of this thread is running; nothing of it waits for a decision.")
         raise ButlerError("not_parked", "Nothing of this thread waits for a decision.")
     if len(known) < len(ids):
         raise ButlerError("not_found", "One of the named actions is not an action of this thread.")
@@ -206,9 +199,7 @@ def resolve(
         raise ButlerError("invalid_request", f"The action {twice!r} is named twice.")
     for action, one in zip(pending, named, strict=False):
         if one.tool is not None and one.tool != action.tool:
-            raise ButlerError(
-                "invalid_request", f"An edit can't change the tool from {action.tool!r} to {one.tool!r}."
-            )
+            raise ButlerError("invalid_request", f"An edit can't change the tool from {action.tool!r} to {one.tool!r}.")
     return [(action_id, one.decision) for action_id, one in zip(ids, named, strict=True)]
 
 

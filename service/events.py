@@ -76,9 +76,7 @@ class RunLog:
 
     def index_after(self, last_seen: int) -> int:
         """The position behind the event with sequence number `last_seen`."""
-        return next(
-            (index for index, frame in enumerate(self._frames) if frame.seq > last_seen), len(self._frames)
-        )
+        return next((index for index, frame in enumerate(self._frames) if frame.seq > last_seen), len(self._frames))
 
     async def follow(self, position: int) -> AsyncIterator[bytes]:
         """Yield events from `position` on, those at hand in one piece, until the run has ended or parked.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -100,9 +101,7 @@ class Runs:
             lock = self._locks[thread_id] = asyncio.Lock()
         return lock
 
-    async def _drive_run(
-        self, run: Run, run_log: RunLog, fresh: bool, person: Principal | None
-    ) -> Run | None:
+    async def _drive_run(self, run: Run, run_log: RunLog, fresh: bool, person: Principal | None) -> Run | None:
         """One run to its next stop. Returns the run that the thread goes on with, if any."""
         if not fresh:
             crash_point("resume_before")
@@ -154,9 +153,7 @@ class Runs:
 
     async def _incoming(self, run: Run, person: Principal | None) -> Json:
         if person is None:
-            person = await self._database.read(
-                lambda connection: users.get_user(connection, run.requester_id)
-            )
+            person = await self._database.read(lambda connection: users.get_user(connection, run.requester_id))
         person = person or Principal(run.requester_id, "unknown", "member")
         return {
             "run_id": run.run_id, "thread_id": run.thread_id, "message": run.message, "user_id": person.user_id,
@@ -271,9 +268,7 @@ class Runs:
                 action = recorded.get(call["id"])
                 result = (state.get("results") or {}).get(call["id"])
                 text = (action.result if action else None) or (result["text"] if result else None)
-                messages.append(
-                    {"role": "tool", "tool_call_id": call["id"], "content": text or f"Not run: {why}."}
-                )
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": text or f"Not run: {why}."})
         messages.append({"role": "assistant", "content": f"({why[0].upper()}{why[1:]}.)"})
         ending = {"status": "failed", "reply": "", "error": None}
         update = {"messages": messages, "calls": [], "ending": ending, "compact_due": False}
@@ -389,4 +384,4 @@ class Runs:
             await asyncio.sleep(LEASE_SECONDS / 3)
             if self._tasks:
                 lease = self.lease()
-                await self._database.write(lambda connection: conversations.renew_leases(connection, lease))
+                await self._database.write(partial(conversations.renew_leases, lease=lease))

@@ -50,9 +50,7 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
     return Configuration(settings, tools, Policy(policy_file))
 
 
-def build_faculties(
-    configuration: Configuration, database: Database, environ: Mapping[str, str]
-) -> Faculties:
+def build_faculties(configuration: Configuration, database: Database, environ: Mapping[str, str]) -> Faculties:
     """The faculties over an open database."""
     settings = configuration.settings
     model_config = ModelConfig.from_settings(settings)

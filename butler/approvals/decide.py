@@ -57,9 +57,7 @@ def refuse_if_not_decider(action: Action, person: Principal) -> None:
 def recorded(action: Action) -> ButlerError:
     """The answer to whoever comes too late: the outcome that stands."""
     if action.status == "expired":
-        return ButlerError(
-            "expired", "This approval request has expired; nothing was run.", decision=action.decision
-        )
+        return ButlerError("expired", "This approval request has expired; nothing was run.", decision=action.decision)
     decision = action.decision or {"decision": action.status, "by": None, "at": action.finished_at, "via": None,
                                    "reason": None, "args": None}  # fmt: skip
     return ButlerError(
@@ -90,9 +88,7 @@ def decide(
             fingerprint=action.fingerprint,
         )  # fmt: skip
     if decision.kind not in action.allowed_decisions:
-        raise ButlerError(
-            "invalid_request", f"This action allows only {', '.join(action.allowed_decisions)}."
-        )
+        raise ButlerError("invalid_request", f"This action allows only {', '.join(action.allowed_decisions)}.")
     if decision.kind == "edit":
         _check_edit(action, decision, judge)
     row = connection.execute(
@@ -105,9 +101,7 @@ def decide(
     if row is None:
         raise recorded(get(connection, action_id) or action)
     decided = Action.of_row(row)
-    event = {"approve": "approved", "edit": "edited", "respond": "responded", "reject": "rejected"}[
-        decision.kind
-    ]
+    event = {"approve": "approved", "edit": "edited", "respond": "responded", "reject": "rejected"}[decision.kind]
     note(connection, decided, event, actor=person.name, via=via, decision=decided.decision)  # type: ignore[arg-type]
     if decision.grant is not None:
         grants.create(connection, decided, person, decision.grant, via)
@@ -117,13 +111,9 @@ def decide(
 def _check_edit(action: Action, decision: Decision, judge: Judge) -> None:
     problems, ruling = judge.on_edit(action, decision.args or {})
     if problems:
-        raise ButlerError(
-            "invalid_request", f"The edited arguments don't fit the tool: {'; '.join(problems)}"
-        )
+        raise ButlerError("invalid_request", f"The edited arguments don't fit the tool: {'; '.join(problems)}")
     if ruling.verdict == "refuse":
-        raise ButlerError(
-            "forbidden", f"Policy refuses the edited arguments ({ruling.rule}): {ruling.reason}"
-        )
+        raise ButlerError("forbidden", f"Policy refuses the edited arguments ({ruling.rule}): {ruling.reason}")
 
 
 def _outcome(action: Action, decision: Decision, person: Principal, via: str) -> Json:

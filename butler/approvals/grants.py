@@ -63,9 +63,7 @@ class Grant:
 def create(connection: Connection, action: Action, person: Principal, wish: GrantWish, via: str) -> Grant:
     """Store a grant for the tool of `action`. Raises ButlerError ``forbidden`` for everyone without being admin."""
     if wish.scope == "everyone" and not person.is_admin:
-        raise ButlerError(
-            "forbidden", "Only an admin may give a grant for everyone; choose scope thread or user."
-        )
+        raise ButlerError("forbidden", "Only an admin may give a grant for everyone; choose scope thread or user.")
     scope_id = {"thread": action.thread_id, "user": action.requester_id, "everyone": None}[wish.scope]
     row = connection.execute(
         insert(grants)
@@ -139,9 +137,7 @@ def revoke(connection: Connection, grant_id: str, person: Principal, via: str) -
     if grant_id not in {grant.grant_id for grant in visible_to(connection, person)}:
         raise ButlerError("not_found", f"There is no live grant {grant_id!r}.")
     connection.execute(
-        update(grants)
-        .where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None))
-        .values(revoked_at=stamp())
+        update(grants).where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None)).values(revoked_at=stamp())
     )
     audit.record(connection, "revoked", actor=person.name, via=via, grant_id=grant_id)
 

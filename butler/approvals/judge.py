@@ -23,9 +23,7 @@ class Judge:
         self._policy = policy
         self._tools = tools
 
-    def on_proposal(
-        self, connection: Connection, call: Proposal, *, thread_id: str, person: Principal
-    ) -> Ruling:
+    def on_proposal(self, connection: Connection, call: Proposal, *, thread_id: str, person: Principal) -> Ruling:
         """The verdict on a call as it is proposed; a grant that decides it is spent in the same transaction."""
         grant = grants.covering(
             connection, call.tool, call.tool_digest, call.args, thread_id=thread_id, user_id=person.user_id
@@ -70,6 +68,4 @@ class Judge:
 
     def _rule(self, tool: str, args: Json, grant: tuple[str, str] | None) -> Ruling:
         spec = self._tools.get(tool)
-        return safe_classify(
-            self._policy, tool, args, own_verdict=spec.verdict if spec else None, grant=grant
-        )
+        return safe_classify(self._policy, tool, args, own_verdict=spec.verdict if spec else None, grant=grant)

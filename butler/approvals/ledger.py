@@ -88,8 +88,7 @@ def propose(
     """Give each call its verdict and its row, all or none; a second time gives the rows of the first (A5)."""
     known = {action.call_id: action for action in of_run(connection, run_id)}
     return [
-        known.get(call.call_id)
-        or _insert(connection, call, rule(connection, call), run_id, thread_id, person)
+        known.get(call.call_id) or _insert(connection, call, rule(connection, call), run_id, thread_id, person)
         for call in calls
     ]
 
@@ -112,9 +111,7 @@ def _insert(
         values |= {"result": f"Refused by policy: {ruling.reason}", "result_is_error": True}
     if status == "pending" and ruling.expires_in is not None:
         values["expires_at"] = stamp_in(ruling.expires_in)
-    row = _with_code(
-        connection, lambda code: _insert_row(connection, values, code), coded=status == "pending"
-    )
+    row = _with_code(connection, lambda code: _insert_row(connection, values, code), coded=status == "pending")
     event: audit.AuditEvent = {"allowed": "allowed", "pending": "requested", "refused": "refused"}[status]  # type: ignore[assignment]
     note(
         connection,
@@ -147,9 +144,7 @@ def _with_code(connection: Connection, store: Callable[[str | None], Action], *,
     return store(new_code(8))
 
 
-def note(
-    connection: Connection, action: Action, event: audit.AuditEvent, *, actor: str, via: str, **data: Any
-) -> None:
+def note(connection: Connection, action: Action, event: audit.AuditEvent, *, actor: str, via: str, **data: Any) -> None:
     """Write an audit row about `action`."""
     audit.record(
         connection, event, actor=actor, via=via, thread_id=action.thread_id, run_id=action.run_id,
@@ -234,9 +229,7 @@ def finish(connection: Connection, action_id: str, attempt: int, result: ToolRes
     """Record the receipt of an execution; None when this attempt no longer owns the action."""
     row = connection.execute(
         update(actions)
-        .where(
-            actions.c.action_id == action_id, actions.c.execution == "started", actions.c.attempts == attempt
-        )
+        .where(actions.c.action_id == action_id, actions.c.execution == "started", actions.c.attempts == attempt)
         .values(
             execution="failed" if result.is_error else "done",
             result=result.text,
@@ -310,9 +303,7 @@ def next_expiry(connection: Connection) -> str | None:
 
 def interrupted_executions(connection: Connection, run_id: str) -> list[Action]:
     """Actions of a run that were started and have no receipt."""
-    rows = connection.execute(
-        select(actions).where(actions.c.run_id == run_id, actions.c.execution == "started")
-    )
+    rows = connection.execute(select(actions).where(actions.c.run_id == run_id, actions.c.execution == "started"))
     return [Action.of_row(row) for row in rows]
 
 
@@ -350,9 +341,7 @@ class Ledger:
     ) -> list[Action]:
         """See `propose`."""
         return await self._database.write(
-            lambda connection: propose(
-                connection, calls, run_id=run_id, thread_id=thread_id, person=person, rule=rule
-            )
+            lambda connection: propose(connection, calls, run_id=run_id, thread_id=thread_id, person=person, rule=rule)
         )
 
     async def begin(self, action_id: str, check: Check) -> Action:

@@ -30,9 +30,7 @@ class Rule:
 
     def matches(self, tool: str, args: Mapping[str, Any]) -> bool:
         """Tell whether the rule speaks about a call; a missing argument doesn't match."""
-        return self.tool(tool) and all(
-            name in args and matcher(text_of(args[name])) for name, matcher in self.args
-        )
+        return self.tool(tool) and all(name in args and matcher(text_of(args[name])) for name, matcher in self.args)
 
 
 def args_match(globs: Mapping[str, str], args: Mapping[str, Any]) -> bool:

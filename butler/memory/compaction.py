@@ -176,9 +176,7 @@ def what_is_wrong(text: str, prefix: Sequence[Json], summary: str) -> str | None
         return "the summary is empty"
     if stripped.lower().startswith(REFUSALS):
         return "the summary reads like an apology or an error"
-    before = count_tokens("\n".join(str(message.get("content") or "") for message in prefix)) + count_tokens(
-        summary
-    )
+    before = count_tokens("\n".join(str(message.get("content") or "") for message in prefix)) + count_tokens(summary)
     size = count_tokens(stripped)
     if size >= before:
         return "the summary is longer than what it replaces"

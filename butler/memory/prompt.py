@@ -48,9 +48,7 @@ def build_prompt(messages: Sequence[ChatMessage], *, summary: str, tools: ToolRe
         history, budget_tokens=budget - count_messages([head]), tools_tokens=tools_tokens, count=count_tokens
     )
     left_out = f"{dropped} older messages were" if dropped else "Part of a long text was"
-    notice = (
-        f"{left_out} left out of this request because the talk no longer fits the model; nothing is deleted."
-    )
+    notice = f"{left_out} left out of this request because the talk no longer fits the model; nothing is deleted."
     return Prompt([head, *(dict(message) for message in fitted)], notice)
 
 

@@ -29,9 +29,7 @@ def count_tokens(text: str) -> int:
     digits = size - len(ascii_part.translate(None, _DIGITS))
     capitals = size - len(ascii_part.translate(None, _UPPER))
     marks = size - len(ascii_part.translate(None, _MARKS))
-    weight = (
-        _WORD * (size - digits - capitals - marks) + _CAPITAL * capitals + _DIGIT * digits + _MARK * marks
-    )
+    weight = _WORD * (size - digits - capitals - marks) + _CAPITAL * capitals + _DIGIT * digits + _MARK * marks
     if size != len(text):
         weight += _beyond_ascii(text, size)
     return -int(-weight // 1)

@@ -59,9 +59,7 @@ class Endpoint:
         connect = min(CONNECT_SECONDS, config.timeout)
         # The gateway watches over silence; these bound only what it can't see.
         timeout = httpx2.Timeout(None, connect=connect, pool=connect)
-        limits = httpx2.Limits(
-            max_connections=None, max_keepalive_connections=100, keepalive_expiry=_KEEP_IDLE_SECONDS
-        )
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_KEEP_IDLE_SECONDS)
         # A client of our own: the default one is shared by all instances and could not be closed.
         self._http = openai.DefaultAsyncHttpxClient(timeout=timeout, limits=limits)
         self._chat = ButlerChat(

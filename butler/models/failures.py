@@ -14,9 +14,7 @@ from butler.models.config import ModelConfig
 
 CLIP_CHARS = 200
 
-_KEY_LIKE = re.compile(
-    r"(?i)\bbearer\s+\S+|\b(?:sk|pk|rk|key|gsk|xai|hf|api)[-_][\w-]{6,}|[A-Za-z0-9_+/=-]{32,}"
-)
+_KEY_LIKE = re.compile(r"(?i)\bbearer\s+\S+|\b(?:sk|pk|rk|key|gsk|xai|hf|api)[-_][\w-]{6,}|[A-Za-z0-9_+/=-]{32,}")
 _TRANSIENT = frozenset({408, 425, 429})
 
 
@@ -76,9 +74,7 @@ class Complaint:
         return Complaint(error if isinstance(error, str) and not error.lstrip().startswith("<") else "")
 
 
-def from_status(
-    status: int, body: Any, config: ModelConfig, model: str, retry_after: float | None = None
-) -> Fault:
+def from_status(status: int, body: Any, config: ModelConfig, model: str, retry_after: float | None = None) -> Fault:
     """Judge an HTTP error status."""
     complaint = Complaint.read(body)
     said = f"{complaint.code} {complaint.message}"
@@ -87,9 +83,7 @@ def from_status(
     because = f": {clipped}" if clipped else ""
 
     def fault(detail: str, *, retry: bool = False, fallback: bool = False) -> Fault:
-        return Fault(
-            detail, retry=retry, fallback=fallback, retry_after=retry_after, status=status, said=said
-        )
+        return Fault(detail, retry=retry, fallback=fallback, retry_after=retry_after, status=status, said=said)
 
     if status == 401:
         return fault("The model endpoint refused the token (401). Check BUTLER_API_TOKEN.")
@@ -121,9 +115,7 @@ def from_status(
             fallback=True,
         )
     if status >= 500 or status in _TRANSIENT:
-        return fault(
-            f"The model endpoint has trouble ({status}). Try again later.", retry=True, fallback=True
-        )
+        return fault(f"The model endpoint has trouble ({status}). Try again later.", retry=True, fallback=True)
     return fault(f"The model endpoint rejected the request ({status}){because}.")
 
 
@@ -138,9 +130,7 @@ def from_event(error: Any, config: ModelConfig, model: str) -> Fault:
         return from_status(400, body, config, model)
     clipped = clip(complaint.message, config)
     because = f": {clipped}" if clipped else ""
-    return Fault(
-        f"The model endpoint reported an error{because}. Try again later.", retry=True, fallback=True
-    )
+    return Fault(f"The model endpoint reported an error{because}. Try again later.", retry=True, fallback=True)
 
 
 def unreachable(config: ModelConfig) -> Fault:
@@ -177,8 +167,7 @@ def cut_off() -> Fault:
 def unreadable() -> Fault:
     """The body is no chat completion."""
     return Fault(
-        "The model endpoint sent something that is no chat completion. "
-        "Check BUTLER_BASE_URL; it usually ends in /v1."
+        "The model endpoint sent something that is no chat completion. Check BUTLER_BASE_URL; it usually ends in /v1."
     )
 
 

@@ -192,9 +192,7 @@ class ModelGateway:
                 self._dialect = known
 
 
-async def _exchange(
-    endpoint: Endpoint, body: bytes, model: str, request: _Request, builder: ReplyBuilder
-) -> None:
+async def _exchange(endpoint: Endpoint, body: bytes, model: str, request: _Request, builder: ReplyBuilder) -> None:
     """Send one request and read its answer into the builder.
 
     The response is closed however this ends, so a cancelled turn stops the provider too.

@@ -92,9 +92,7 @@ def _short(message: str) -> str:
 
 def active_run(connection: Connection, thread_id: str) -> Run | None:
     """The run that holds the thread: running or parked."""
-    row = connection.execute(
-        select(runs).where(runs.c.thread_id == thread_id, runs.c.status.in_(ACTIVE))
-    ).first()
+    row = connection.execute(select(runs).where(runs.c.thread_id == thread_id, runs.c.status.in_(ACTIVE))).first()
     return Run.of_row(row) if row else None
 
 
@@ -104,9 +102,7 @@ def accept(connection: Connection, thread_id: str, person: Principal, message: s
     Once this transaction is on disk the message survives anything (design, *Persistence*).
     """
     waiting = connection.execute(
-        select(runs.c.run_id)
-        .where(runs.c.thread_id == thread_id, runs.c.status.in_(("queued", *ACTIVE)))
-        .limit(1)
+        select(runs.c.run_id).where(runs.c.thread_id == thread_id, runs.c.status.in_(("queued", *ACTIVE))).limit(1)
     ).first()
     moment = stamp()
     turn = connection.execute(
@@ -140,9 +136,7 @@ def write_entries(connection: Connection, run: Run, entries: Sequence[Entry]) ->
     moment = stamp()
     present = set(
         connection.execute(
-            select(messages.c.message_id).where(
-                messages.c.message_id.in_([entry.message_id for entry in entries])
-            )
+            select(messages.c.message_id).where(messages.c.message_id.in_([entry.message_id for entry in entries]))
         ).scalars()
     )
     fresh = [
@@ -180,9 +174,7 @@ def move_run(
     if new != "queued":
         shown = new if new in ACTIVE else "idle"
         connection.execute(
-            update(threads)
-            .where(threads.c.thread_id == run.thread_id)
-            .values(status=shown, updated_at=moment)
+            update(threads).where(threads.c.thread_id == run.thread_id).values(status=shown, updated_at=moment)
         )
     return run
 
@@ -197,9 +189,7 @@ def start_next(connection: Connection, thread_id: str, lease: Lease) -> Run | No
     ).scalar()
     if queued is None or active_run(connection, thread_id) is not None:
         return None
-    return move_run(
-        connection, queued, ["queued"], "running", lease_owner=lease.owner, lease_until=lease.until
-    )
+    return move_run(connection, queued, ["queued"], "running", lease_owner=lease.owner, lease_until=lease.until)
 
 
 def next_turn(connection: Connection, thread_id: str) -> int:
@@ -224,9 +214,7 @@ def ask_to_cancel(connection: Connection, run: Run) -> Run:
     if row is not None:
         return Run.of_row(row)
     connection.execute(
-        update(runs)
-        .where(runs.c.run_id == run.run_id, runs.c.status.in_(ACTIVE))
-        .values(cancel_requested=True)
+        update(runs).where(runs.c.run_id == run.run_id, runs.c.status.in_(ACTIVE)).values(cancel_requested=True)
     )
     return run
 

@@ -46,9 +46,7 @@ def add_user(connection: Connection, name: str, role: str) -> tuple[Principal, s
     known: Role = next(known for known in ROLES if known == role)
     person = Principal(new_id(), name, known)
     try:
-        connection.execute(
-            insert(users).values(user_id=person.user_id, name=name, role=role, created_at=stamp())
-        )
+        connection.execute(insert(users).values(user_id=person.user_id, name=name, role=role, created_at=stamp()))
     except IntegrityError:
         raise ButlerError("invalid_request", f"There is a user {name!r} already.") from None
     token = new_token()
@@ -61,22 +59,16 @@ def ensure_owner(connection: Connection, token: str) -> Principal:
     owner = find_user(connection, OWNER)
     if owner is None:
         owner = Principal(new_id(), OWNER, "admin")
-        connection.execute(
-            insert(users).values(user_id=owner.user_id, name=OWNER, role="admin", created_at=stamp())
-        )
+        connection.execute(insert(users).values(user_id=owner.user_id, name=OWNER, role="admin", created_at=stamp()))
     digest = hash_token(token)
     current = connection.execute(
         select(tokens.c.user_id).where(tokens.c.token_hash == digest, tokens.c.revoked_at.is_(None))
     ).scalar()
     if current is not None and current != owner.user_id:
-        raise ButlerError(
-            "invalid_request", "BUTLER_OWNER_TOKEN is the token of another user; choose another one."
-        )
+        raise ButlerError("invalid_request", "BUTLER_OWNER_TOKEN is the token of another user; choose another one.")
     connection.execute(
         update(tokens)
-        .where(
-            tokens.c.user_id == owner.user_id, tokens.c.token_hash != digest, tokens.c.revoked_at.is_(None)
-        )
+        .where(tokens.c.user_id == owner.user_id, tokens.c.token_hash != digest, tokens.c.revoked_at.is_(None))
         .values(revoked_at=stamp())
     )
     if current is None:
@@ -87,9 +79,7 @@ def ensure_owner(connection: Connection, token: str) -> Principal:
 
 def find_user(connection: Connection, name: str) -> Principal | None:
     """The user of that name, if there is one."""
-    row = connection.execute(
-        select(users.c.user_id, users.c.name, users.c.role).where(users.c.name == name)
-    ).first()
+    row = connection.execute(select(users.c.user_id, users.c.name, users.c.role).where(users.c.name == name)).first()
     return Principal(row.user_id, row.name, row.role) if row else None
 
 
@@ -126,6 +116,4 @@ def user_of_token(connection: Connection, token: str) -> Principal | None:
 
 
 def _store_token(connection: Connection, user_id: str, token: str) -> None:
-    connection.execute(
-        insert(tokens).values(token_hash=hash_token(token), user_id=user_id, created_at=stamp())
-    )
+    connection.execute(insert(tokens).values(token_hash=hash_token(token), user_id=user_id, created_at=stamp()))

@@ -85,9 +85,7 @@ class _Collector(asyncio.Protocol):
 class _Running:
     """One run of a command in a session of its own."""
 
-    def __init__(
-        self, argv: list[bytes], env: dict[str, str], definition: ToolDefinition, action_id: str
-    ) -> None:
+    def __init__(self, argv: list[bytes], env: dict[str, str], definition: ToolDefinition, action_id: str) -> None:
         self._argv = argv
         self._env = env
         self._definition = definition

@@ -48,9 +48,7 @@ def http_runner(definition: ToolDefinition, environ: Mapping[str, str]) -> ToolR
             async with asyncio.timeout(definition.timeout):
                 return await _call(request, certificates)
         except TimeoutError:
-            return _failed(
-                f"no answer within {definition.timeout:g} s; it may have taken effect nevertheless"
-            )
+            return _failed(f"no answer within {definition.timeout:g} s; it may have taken effect nevertheless")
         except (httpx.ConnectError, httpx.RemoteProtocolError) as error:
             return _failed(f"{request.url.host}: {error}")
         except (httpx.HTTPError, OSError) as error:
@@ -119,9 +117,7 @@ async def _call(request: httpx.Request, certificates: Callable[[], ssl.SSLContex
     # Over plain HTTP nothing is verified and redirects are not followed, so no certificates are loaded.
     verify = certificates() if request.url.scheme == "https" else False
     proxies = not _is_loopback(request.url.host)
-    async with httpx.AsyncClient(
-        verify=verify, timeout=None, follow_redirects=False, trust_env=proxies
-    ) as client:
+    async with httpx.AsyncClient(verify=verify, timeout=None, follow_redirects=False, trust_env=proxies) as client:
         response = await client.send(request, stream=True)
         try:
             return await _result(response)

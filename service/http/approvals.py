@@ -74,18 +74,14 @@ def approval_routes() -> APIRouter:
     async def list_grants(request: Request) -> Response:
         """Live grants that the caller may see."""
         person = caller(request)
-        found = await service_of(request).database.read(
-            lambda connection: grants.visible_to(connection, person)
-        )
+        found = await service_of(request).database.read(lambda connection: grants.visible_to(connection, person))
         return json_response({"items": [grant.public() for grant in found]})
 
     @router.delete("/grants/{grant_id}")
     async def revoke(request: Request, grant_id: str) -> Response:
         """End a grant now."""
         person = caller(request)
-        await service_of(request).database.write(
-            lambda connection: grants.revoke(connection, grant_id, person, "http")
-        )
+        await service_of(request).database.write(lambda connection: grants.revoke(connection, grant_id, person, "http"))
         return Response(status_code=204)
 
     @router.get("/audit")

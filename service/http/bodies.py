@@ -118,8 +118,7 @@ class ResumeBody(Strict):
     """``POST /threads/{thread_id}/resume`` in any of its three forms."""
 
     decisions: (
-        Annotated[list[NamedDecisionBody] | list[LangChainDecision], Field(min_length=1, max_length=500)]
-        | None
+        Annotated[list[NamedDecisionBody] | list[LangChainDecision], Field(min_length=1, max_length=500)] | None
     ) = None
     answer: Answer | None = None
     wait: bool = True

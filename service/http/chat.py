@@ -46,9 +46,7 @@ async def answer(request: Request, ticket: Ticket, wait: bool) -> Response:
     if ticket.settled is not None:
         return json_response(ticket.settled, 202 if ticket.settled["status"] == "queued" else 200)
     if not wait:
-        return json_response(
-            {"thread_id": ticket.thread_id, "run_id": ticket.run_id, "status": "running"}, 202
-        )
+        return json_response({"thread_id": ticket.thread_id, "run_id": ticket.run_id, "status": "running"}, 202)
     return json_response(await ticket.outcome())
 
 
@@ -65,9 +63,7 @@ def chat_routes() -> APIRouter:
     @router.post("/threads/{thread_id}/resume")
     async def resume(request: Request, thread_id: str, body: ResumeBody) -> Response:
         """Decide pending actions of a thread; it goes on by itself."""
-        decided = await service_of(request).decisions.in_thread(
-            thread_id, body.read(), caller(request), "http"
-        )
+        decided = await service_of(request).decisions.in_thread(thread_id, body.read(), caller(request), "http")
         ticket = Ticket(thread_id, decided.run_id, decided.log, decided.position)
         return await answer(request, ticket, body.wait)
 
@@ -97,7 +93,5 @@ def last_event_id(request: Request) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise ButlerError(
-            "invalid_request", "Last-Event-ID must be the number of the last event that was seen."
-        )
+        raise ButlerError("invalid_request", "Last-Event-ID must be the number of the last event that was seen.")
     return int(text)

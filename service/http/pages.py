@@ -32,9 +32,7 @@ def page_routes() -> APIRouter:
         except ButlerError:
             return page("login.html", 401)
         if person.role == "agent":
-            raise ButlerError(
-                "forbidden", "An agent speaks on the agent socket only; the page is for people."
-            )
+            raise ButlerError("forbidden", "An agent speaks on the agent socket only; the page is for people.")
         return page("index.html", user=person.name)
 
     @router.get("/login")

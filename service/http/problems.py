@@ -26,9 +26,7 @@ CODE_OF_STATUS = {
 }
 
 
-def problem(
-    status: int, code: str, detail: str, headers: dict[str, str] | None = None, **extras: Any
-) -> Response:
+def problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None, **extras: Any) -> Response:
     """A problem response; extras stand beside the standard members."""
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail,
             "code": code, **extras}  # fmt: skip

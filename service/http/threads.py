@@ -45,9 +45,7 @@ def thread_routes() -> APIRouter:
     async def threads(request: Request, query: Annotated[PageQuery, Query()]) -> Response:
         """Threads, the one that changed last first."""
         person = caller(request)
-        page = await service_of(request).database.read(
-            lambda connection: list_page(connection, person, query)
-        )
+        page = await service_of(request).database.read(lambda connection: list_page(connection, person, query))
         return json_response(page)
 
     @router.get("/threads/{thread_id}")
@@ -56,9 +54,7 @@ def thread_routes() -> APIRouter:
         return json_response(await service_of(request).thread(caller(request), thread_id))
 
     @router.get("/threads/{thread_id}/messages")
-    async def messages(
-        request: Request, thread_id: str, query: Annotated[TranscriptQuery, Query()]
-    ) -> Response:
+    async def messages(request: Request, thread_id: str, query: Annotated[TranscriptQuery, Query()]) -> Response:
         """The visible transcript, whole, the newest page first; lines of a page are oldest first."""
         person = caller(request)
 

@@ -47,9 +47,7 @@ def upgrade() -> None:
         sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("result", sa.Text(), nullable=True),
         sa.Column("result_is_error", sa.Boolean(), nullable=True),
-        sa.CheckConstraint(
-            "execution IN ('none', 'started', 'done', 'failed', 'unknown')", name="execution_known"
-        ),
+        sa.CheckConstraint("execution IN ('none', 'started', 'done', 'failed', 'unknown')", name="execution_known"),
         sa.CheckConstraint(
             "status IN ('allowed', 'refused', 'pending', 'approved', 'rejected', 'expired', 'cancelled')",
             name="action_status_known",
