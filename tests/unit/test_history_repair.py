@@ -65,7 +65,7 @@ def test_a_late_result_moves_to_its_call() -> None:
 
 
 def test_empty_messages_are_dropped() -> None:
-    empty = [{"role": "assistant", "content": ""}, {"role": "assistant", "content": None, "tool_calls": []}]
+    empty: list[Json] = [{"role": "assistant", "content": ""}, {"role": "assistant", "content": None, "tool_calls": []}]
     assert repair([USER, *empty, {"role": "user", "content": ""}, {"role": "assistant"}]) == [USER]
 
 
