@@ -264,8 +264,11 @@ def _wait(tries: int, retry_after: float | None) -> float:
 
 def _connect(config: ModelConfig) -> Endpoint:
     # Imported here because it takes a second, which neither the start nor the event loop should spend.
+    import anyio
+
     from butler.models.chat import Endpoint
 
+    anyio.run(anyio.sleep, 0)  # loads what the first request would otherwise load inside the event loop
     return Endpoint(config)
 
 

@@ -17,8 +17,7 @@ Json = dict[str, Any]
 
 def asks(*ids: Any, text: str | None = None, arguments: Any = "{}") -> Json:
     calls = [
-        {"id": call_id, "type": "function", "function": {"name": "look", "arguments": arguments}}
-        for call_id in ids
+        {"id": call_id, "type": "function", "function": {"name": "look", "arguments": arguments}} for call_id in ids
     ]
     return {"role": "assistant", "content": text, "tool_calls": calls}
 
@@ -48,9 +47,7 @@ def test_results_come_in_the_order_of_the_calls() -> None:
 
 
 def test_orphans_and_repeated_results_are_dropped() -> None:
-    repaired = repair(
-        [result("z"), USER, asks("a"), result("a", "one"), result("a", "two"), result("q"), SAYS]
-    )
+    repaired = repair([result("z"), USER, asks("a"), result("a", "one"), result("a", "two"), result("q"), SAYS])
     assert repaired == [USER, asks("a"), result("a", "one"), SAYS]
 
 
@@ -65,8 +62,9 @@ def test_a_late_result_moves_to_its_call() -> None:
 
 
 def test_empty_messages_are_dropped() -> None:
-    empty: list[Json] = [{"role": "assistant", "content": ""}, {"role": "assistant", "content": None, "tool_calls": []}]
-    assert repair([USER, *empty, {"role": "user", "content": ""}, {"role": "assistant"}]) == [USER]
+    silent: list[Json] = [{"role": "assistant", "content": ""}, {"role": "assistant"}, {**SAYS, "content": None}]
+    bare: list[Json] = [{**SAYS, "content": None, "tool_calls": []}, {"role": "user", "content": ""}]
+    assert repair([USER, *silent, *bare]) == [USER]
 
 
 def test_an_empty_list_of_calls_is_left_out_of_a_spoken_message() -> None:
@@ -74,9 +72,7 @@ def test_an_empty_list_of_calls_is_left_out_of_a_spoken_message() -> None:
 
 
 def test_ids_used_twice_are_renamed_with_their_results() -> None:
-    repaired = repair(
-        [USER, asks("a"), result("a", "one"), USER, asks("a", "a"), result("a", "two"), result("a")]
-    )
+    repaired = repair([USER, asks("a"), result("a", "one"), USER, asks("a", "a"), result("a", "two"), result("a")])
     assert [c["id"] for m in repaired for c in m.get("tool_calls", ())] == ["a", "a_2", "a_3"]
     assert [(m["tool_call_id"], m["content"]) for m in repaired if m["role"] == "tool"] == [
         ("a", "one"),
@@ -119,9 +115,7 @@ arguments = st.sampled_from(["{}", '{"x": 1}', '{"x": ', "", "[1]", '{"x": NaN}'
 call = st.fixed_dictionaries(
     {"id": ids, "type": st.just("function")},
     optional={
-        "function": st.fixed_dictionaries(
-            {"name": st.sampled_from(["look", "", "a b"]) | junk, "arguments": arguments}
-        )
+        "function": st.fixed_dictionaries({"name": st.sampled_from(["look", "", "a b"]) | junk, "arguments": arguments})
     },
 )
 message = st.one_of(
@@ -130,9 +124,7 @@ message = st.one_of(
         {"role": st.just("assistant"), "content": st.none() | st.text(max_size=5)},
         optional={"tool_calls": st.lists(call | junk, max_size=3) | junk},
     ),
-    st.fixed_dictionaries(
-        {"role": st.just("tool"), "tool_call_id": ids, "content": st.text(max_size=5) | junk}
-    ),
+    st.fixed_dictionaries({"role": st.just("tool"), "tool_call_id": ids, "content": st.text(max_size=5) | junk}),
     st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "tool_call_id"]), junk, max_size=4),
 )
 histories = st.lists(message | junk, max_size=14)
