@@ -37,9 +37,7 @@ class RuleEntry(Entry):
     @classmethod
     def _name_of_its_own(cls, name: str) -> str:
         if name == "default" or name.startswith("grant:"):
-            raise ValueError(
-                f"{name!r} is what the butler calls decisions without a rule; choose another name"
-            )
+            raise ValueError(f"{name!r} is what the butler calls decisions without a rule; choose another name")
         return name
 
     @field_validator("deciders")

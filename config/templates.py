@@ -76,9 +76,7 @@ def parse_template(text: str, *, variables: bool) -> Template:
             literal += found[0]
             continue
         if found in ("{", "}"):
-            raise ValueError(
-                f"the brace {found!r} in {text!r} stands alone; write {found * 2!r} for the character"
-            )
+            raise ValueError(f"the brace {found!r} in {text!r} stands alone; write {found * 2!r} for the character")
         if found.startswith("$") and variables:
             if not _ENV_NAME.match(token.group(1)):
                 raise ValueError(f"{found!r} names no environment variable")

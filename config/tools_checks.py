@@ -43,9 +43,7 @@ def check_target(checker: Checker, loc: Loc, raw: Mapping[str, Any], folder: Pat
                 checker.fault((*loc, "command", index), "the NUL character can't be passed to a program")
 
 
-def check_placeholders(
-    checker: Checker, loc: Loc, raw: Mapping[str, Any], environ: Mapping[str, str]
-) -> None:
+def check_placeholders(checker: Checker, loc: Loc, raw: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """Every ``{name}`` is an argument of the schema, every ``${NAME}`` a variable that is set."""
     known = property_names(raw.get("input_schema"))
     for place, text, variables in _texts(loc, raw):

@@ -91,9 +91,7 @@ class ToolDefinition:
     declaration: Mapping[str, Any]
 
 
-def load_tools_file(
-    path: Path, environ: Mapping[str, str], *, cwd: Path | None = None
-) -> tuple[ToolDefinition, ...]:
+def load_tools_file(path: Path, environ: Mapping[str, str], *, cwd: Path | None = None) -> tuple[ToolDefinition, ...]:
     """Read tools.yml; an absent file declares nothing.
 
     Args:

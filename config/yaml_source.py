@@ -113,9 +113,7 @@ class _Walk:
     def value(self, node: yaml.Node, loc: Loc) -> Any:
         self._count += 1
         if self._count > MAX_VALUES:
-            raise yaml.MarkedYAMLError(
-                problem=f"holds more than {MAX_VALUES} values", problem_mark=node.start_mark
-            )
+            raise yaml.MarkedYAMLError(problem=f"holds more than {MAX_VALUES} values", problem_mark=node.start_mark)
         self._lines.setdefault(loc, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, loc)
