@@ -104,7 +104,7 @@ def test_a_source_file_is_short_and_swallows_no_error(path: Path) -> None:
 
 def test_every_package_of_the_tree_is_listed_in_pyproject_and_no_other() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    packages = {_name(path.parent).replace("/", ".") for path in ROOMS if path.parent != ROOT}
+    packages = {_name(path.parent).replace("/", ".") for path in ROOMS if path.name == "__init__.py"}
     modules = {path.stem for path in ROOMS if path.parent == ROOT}
     assert sorted(listed["packages"]) == sorted(packages)
     assert sorted(listed["py-modules"]) == sorted(modules)
