@@ -167,9 +167,7 @@ async def test_a_status_of_400_and_above_is_an_error_with_the_end_of_the_answer(
     async with serving(Hook(answer("422 No", b"x" * 20_000 + b" the cause"))) as hook:
         result = await call(tmp_path, {"url": f"http://127.0.0.1:{hook.port}/"})
     assert result.is_error
-    assert result.text.startswith(
-        "The call failed with HTTP status 422.\n[output cut: only the last 8192 of 20010"
-    )
+    assert result.text.startswith("The call failed with HTTP status 422.\n[output cut: only the last 8192 of 20010")
     assert result.text.endswith("x the cause")
     assert len(result.text) < TAIL + 200
 

@@ -39,9 +39,7 @@ def verdict_of(subject: Policy, tool: str, own: Verdict | None = None, **args: A
 
 
 CONTRACT = policy(
-    rule(
-        "never-touch-prod", "delete_*", "refuse", args={"target": "prod-*"}, reason="Production is off limits"
-    ),
+    rule("never-touch-prod", "delete_*", "refuse", args={"target": "prod-*"}, reason="Production is off limits"),
     rule(
         "deletes-need-an-admin",
         "delete_*",
@@ -104,19 +102,11 @@ def test_without_a_rule_grant_then_own_verdict_then_default_speak(
 
 def test_a_grant_never_beats_a_rule() -> None:
     grant = ("g", "granted")
-    assert (
-        classify(policy(rule("r", "x", "refuse")), "x", {}, own_verdict="allow", grant=grant).verdict
-        == "refuse"
-    )
-    assert (
-        classify(policy(rule("r", "x", "approve")), "x", {}, own_verdict="allow", grant=grant).verdict
-        == "approve"
-    )
+    assert classify(policy(rule("r", "x", "refuse")), "x", {}, own_verdict="allow", grant=grant).verdict == "refuse"
+    assert classify(policy(rule("r", "x", "approve")), "x", {}, own_verdict="allow", grant=grant).verdict == "approve"
 
 
-@pytest.mark.parametrize(
-    ("verdict", "risk"), [("allow", "safe"), ("approve", "dangerous"), ("refuse", "forbidden")]
-)
+@pytest.mark.parametrize(("verdict", "risk"), [("allow", "safe"), ("approve", "dangerous"), ("refuse", "forbidden")])
 def test_a_risk_that_is_not_given_follows_the_verdict(verdict: Verdict, risk: str) -> None:
     assert classify(policy(rule("r", "x", verdict)), "x", {}, own_verdict=None).risk == risk
     given_one = policy(rule("r", "x", verdict, risk="cross_hub"))
@@ -176,18 +166,14 @@ def test_a_classifier_that_raises_asks_with_the_failure_as_reason() -> None:
 
 
 def test_of_two_rulings_the_stricter_wins() -> None:
-    rulings: list[Ruling] = [
-        Ruling(verdict, verdict, "", "safe") for verdict in ("allow", "approve", "refuse")
-    ]
+    rulings: list[Ruling] = [Ruling(verdict, verdict, "", "safe") for verdict in ("allow", "approve", "refuse")]
     for one_strength, one in enumerate(rulings):
         for other_strength, other in enumerate(rulings):
             assert stricter(one, other) is rulings[max(one_strength, other_strength)]
 
 
 def test_a_rule_for_a_mistyped_tool_is_named_and_one_for_a_tool_to_come_is_not() -> None:
-    subject = policy(
-        rule("a", "apend_line", "allow"), rule("b", "wholly_other", "allow"), rule("c", "x_*", "allow")
-    )
+    subject = policy(rule("a", "apend_line", "allow"), rule("b", "wholly_other", "allow"), rule("c", "x_*", "allow"))
     (problem,) = subject.mistaken_tools(["append_line", "remember"])
     assert str(problem) == "policy.yml:1: tool: there is no tool 'apend_line' (did you mean 'append_line'?)"
 

@@ -95,9 +95,7 @@ def test_a_configured_model_misses_nothing_and_secrets_do_not_print(tmp_path: Pa
         ("BUTLER_CONTEXT_COMPACTION_RECENT_WINDOW", "-1", "greater than or equal to 1"),
     ],
 )
-def test_a_bad_value_names_the_variable_and_what_was_expected(
-    name: str, value: str, part: str, tmp_path: Path
-) -> None:
+def test_a_bad_value_names_the_variable_and_what_was_expected(name: str, value: str, part: str, tmp_path: Path) -> None:
     (fault,) = faults({name: value}, tmp_path)
     assert fault.startswith(f"environment:0: {name}: ")
     assert part in fault
@@ -126,6 +124,4 @@ def test_a_database_path_is_relative_to_the_working_directory(tmp_path: Path) ->
     assert load_settings({"BUTLER_DATABASE_URL": "sqlite:///d/x.db"}, tmp_path).database_path == (
         tmp_path / "d" / "x.db"
     )
-    assert load_settings({"BUTLER_DATABASE_URL": "sqlite:////d/x.db"}, tmp_path).database_path == Path(
-        "/d/x.db"
-    )
+    assert load_settings({"BUTLER_DATABASE_URL": "sqlite:////d/x.db"}, tmp_path).database_path == Path("/d/x.db")

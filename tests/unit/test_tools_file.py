@@ -172,8 +172,7 @@ def test_a_url_may_take_its_origin_from_a_variable_and_arguments_after_it(tmp_pa
 
 def test_all_faults_of_all_tools_are_named_at_once(tmp_path: Path) -> None:
     text = "tools:\n" + "".join(
-        f"  - name: t{number}\n    input_schema: {{type: object}}\n    command: [x, '{{y}}']\n"
-        for number in range(3)
+        f"  - name: t{number}\n    input_schema: {{type: object}}\n    command: [x, '{{y}}']\n" for number in range(3)
     )
     _, found = faults(tmp_path, text)
     assert [line.split(": ")[:2] for line in found] == [
