@@ -1,0 +1,212 @@
+"""The command line in this process: what it prints, what it changes, and its exit status."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from butler.storage.database import Database
+from butler.storage.users import user_of_token
+from service.cli import run
+from tests.support.scripted_model import ScriptedModel
+
+TOOLS = """
+tools:
+  - name: delete_file
+    description: Delete a file
+    input_schema: {type: object, properties: {target: {type: string}}, required: [target]}
+    command: [rm, "{target}"]
+  - name: list_files
+    description: List files
+    input_schema: {type: object}
+    command: [ls]
+    verdict: allow
+"""
+POLICY = """
+rules:
+  - {name: never-prod, tool: "delete_*", args: {target: "prod-*"}, verdict: refuse, reason: Off limits}
+  - {name: ask-for-deletes, tool: "delete_*", verdict: approve, deciders: [admin, ann], expires_in: 60}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with two tools and two rules, and no settings of the caller's."""
+    for name in ("BASE_URL", "MODEL", "API_TOKEN", "DATA_DIR", "CONFIG_DIR", "DATABASE_URL"):
+        monkeypatch.delenv(f"BUTLER_{name}", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "tools.yml").write_text(TOOLS)
+    (tmp_path / "config" / "policy.yml").write_text(POLICY)
+    return tmp_path
+
+
+def test_a_new_users_token_stands_alone_on_the_last_line_and_works(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["user", "add", "ann", "--role", "agent"]) == 0
+    token = capsys.readouterr().out.splitlines()[-1]
+    database = Database(home / ".butler" / "butler.db")
+    person = database.write_now(lambda connection: user_of_token(connection, token))
+    database.close()
+    assert person is not None
+    assert (person.name, person.role) == ("ann", "agent")
+    assert stat.S_IMODE((home / ".butler").stat().st_mode) == 0o700
+
+
+@pytest.mark.usefixtures("home")
+def test_users_are_listed_with_their_roles_and_without_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["user", "add", "ann"])
+    token = capsys.readouterr().out.splitlines()[-1]
+    assert run(["user", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.split() == ["name", "role", "ann", "member"]
+    assert token not in shown
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["user", "add", "ann", "--role", "boss"],
+        ["user", "add", "no spaces"],
+        ["user", "add"],
+        ["policy", "test", "delete_file", "{"],
+        ["policy", "test", "delete_file", "[]"],
+        ["nonsense"],
+    ],
+)
+def test_wrong_usage_ends_with_2_and_prints_nothing_on_standard_output(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_user_is_made_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["user", "add", "ann"]) == 0
+    capsys.readouterr()
+    assert run(["user", "add", "ann", "--role", "admin"]) == 2
+    assert "'ann'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("home")
+def test_policy_test_prints_verdict_winner_and_every_match(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "test", "delete_file", '{"target": "prod-1"}']) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "verdict: refuse",
+        "rule: never-prod (config/policy.yml:3)",
+        "reason: Off limits",
+        "risk: forbidden",
+        "matched: never-prod (config/policy.yml:3) refuse",
+        "matched: ask-for-deletes (config/policy.yml:4) approve",
+    ]
+
+
+@pytest.mark.usefixtures("home")
+def test_policy_test_says_who_decides_and_until_when(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "test", "delete_file", '{"target": "x"}']) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "verdict: approve"
+    assert "deciders: admin, ann" in shown
+    assert "expires: after 60 s" in shown
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(("tool", "verdict"), [("list_files", "allow"), ("unheard_of", "approve")])
+def test_policy_test_falls_back_to_the_tools_own_verdict_and_the_default(
+    tool: str, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["policy", "test", tool]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[:2] == [f"verdict: {verdict}", "rule: default"]
+    assert ("'unheard_of'" in shown.err) == (tool == "unheard_of")
+
+
+@pytest.mark.usefixtures("home")
+def test_policy_test_says_when_the_arguments_would_not_reach_the_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "test", "delete_file", '{"target": 3}']) == 0
+    assert "target" in capsys.readouterr().err
+
+
+def test_policy_check_names_a_rule_that_can_never_win(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "check"]) == 0
+    capsys.readouterr()
+    with (home / "config" / "policy.yml").open("a") as policy:
+        policy.write('  - {name: too-late, tool: "delete_file", args: {target: "prod-9"}, verdict: allow}\n')
+    assert run(["policy", "check"]) == 5
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("config/policy.yml:5: too-late: can never win")
+
+
+@pytest.mark.parametrize("command", [["policy", "check"], ["policy", "test", "x"], ["doctor"]])
+def test_faults_of_both_files_are_named_with_their_lines(
+    command: list[str], home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config" / "policy.yml").write_text("defualt: allow\n")
+    (home / "config" / "tools.yml").write_text("tols: []\n")
+    assert run(command) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "config/policy.yml:1: defualt: " in shown.err
+    assert "config/tools.yml:1: tols: " in shown.err
+
+
+def test_doctor_changes_nothing_before_the_first_start(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 tool(s), 2 policy rule(s)" in shown
+    assert "BUTLER_BASE_URL and BUTLER_MODEL" in shown
+    assert not (home / ".butler").exists()
+
+
+def test_doctor_finds_a_data_directory_open_to_others(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["user", "add", "ann"])
+    assert run(["doctor"]) == 0
+    assert "is sound, 1 user(s)" in capsys.readouterr().out
+    (home / ".butler").chmod(0o755)
+    assert run(["doctor"]) == 5
+    assert "chmod 700" in capsys.readouterr().out
+
+
+def test_doctor_finds_a_file_that_is_no_database(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / ".butler").mkdir(mode=0o700)
+    (home / ".butler" / "butler.db").write_text("not a database " * 100)
+    assert run(["doctor"]) == 5
+    assert "!! database: " in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("name", "said"), [("scripted", "ok model: "), ("misspelt", "-- model: ")], ids=["listed", "not listed"]
+)
+def test_doctor_asks_the_endpoint_whether_it_knows_the_model(
+    name: str,
+    said: str,
+    model: ScriptedModel,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("BUTLER_BASE_URL", model.url)
+    monkeypatch.setenv("BUTLER_API_TOKEN", "model-token")
+    monkeypatch.setenv("BUTLER_MODEL", name)
+    assert run(["doctor"]) == 0
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
+def test_doctor_fails_when_the_model_does_not_answer_and_shows_no_key(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUTLER_BASE_URL", "http://user:hidden@127.0.0.1:9/v1")
+    monkeypatch.setenv("BUTLER_API_TOKEN", "hidden-key")
+    monkeypatch.setenv("BUTLER_MODEL", "any")
+    assert run(["doctor"]) == 5
+    shown = capsys.readouterr().out
+    assert "127.0.0.1:9 does not answer" in shown
+    assert "hidden" not in shown
