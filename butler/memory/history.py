@@ -40,10 +40,9 @@ def repair(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
             if asking is None:
                 continue
             kept.append(asking)
-            # A later message with the same raw id answers for it from here on.
+            # From here on, a result with one of these ids is for this message.
             for raw_id in {slot.raw_id for slot in asking.slots}:
-                mine = [slot for slot in asking.slots if slot.raw_id == raw_id]
-                open_calls[raw_id] = mine + open_calls.get(raw_id, [])
+                open_calls[raw_id] = [slot for slot in asking.slots if slot.raw_id == raw_id]
         elif isinstance(role, str) and role in _SPOKEN_ROLES and _has_content(message.get("content")):
             kept.append(message)
     repaired: list[ChatMessage] = []

@@ -81,6 +81,11 @@ def test_ids_used_twice_are_renamed_with_their_results() -> None:
     ]
 
 
+def test_a_repeated_result_is_never_given_to_an_older_call() -> None:
+    repaired = repair([USER, asks("a"), USER, asks("a"), result("a", "one"), result("a", "two")])
+    assert [m["content"] for m in repaired if m["role"] == "tool"] == [NO_RESULT, "one"]
+
+
 def test_a_made_up_id_never_takes_one_that_comes_later() -> None:
     repaired = repair([USER, asks("a", "a"), asks("a_2"), result("a_2", "its own")])
     assert [c["id"] for m in repaired for c in m.get("tool_calls", ())] == ["a", "a_3", "a_2"]

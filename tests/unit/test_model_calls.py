@@ -86,9 +86,7 @@ def test_calls_of_every_shape_are_put_together(shape: str) -> None:
 
 
 def test_given_ids_are_kept_and_missing_or_repeated_ones_made() -> None:
-    calls = gather(
-        [piece("look", A, id="x"), piece("look", B, id="x"), piece("look", A), piece("look", B, id="y")]
-    )
+    calls = gather([piece("look", A, id="x"), piece("look", B, id="x"), piece("look", A), piece("look", B, id="y")])
     ids = [call_id for call_id, _, _ in calls]
     assert (ids[0], ids[3]) == ("x", "y")
     assert all(made.startswith("call_") and len(made) == 29 for made in ids[1:3])
@@ -100,6 +98,10 @@ def test_an_id_that_comes_late_is_taken() -> None:
 
 def test_no_arguments_mean_an_empty_object() -> None:
     assert gather([piece("look", "", id="x")]) == [("x", "look", "{}")]
+
+
+def test_calls_without_arguments_in_one_delta_stay_apart() -> None:
+    assert [call[1:] for call in gather([piece("look"), piece("look")])] == [("look", "{}")] * 2
 
 
 def test_arguments_cut_short_stay_malformed() -> None:

@@ -42,9 +42,7 @@ def gateway(make_gateway: MakeGateway) -> ModelGateway:
     return make_gateway()
 
 
-async def failure_of(
-    gateway: ModelGateway, on_text: Callable[[str], None] = lambda text: None
-) -> ModelFailed:
+async def failure_of(gateway: ModelGateway, on_text: Callable[[str], None] = lambda text: None) -> ModelFailed:
     with pytest.raises(ModelFailed) as caught:
         await gateway.stream(USER, [], on_text)
     assert TOKEN not in caught.value.detail
@@ -84,9 +82,7 @@ async def test_text_arrives_in_pieces_and_whole(gateway: ModelGateway, model: Sc
     }
 
 
-async def test_keys_that_are_no_part_of_the_format_are_not_sent(
-    gateway: ModelGateway, model: ScriptedModel
-) -> None:
+async def test_keys_that_are_no_part_of_the_format_are_not_sent(gateway: ModelGateway, model: ScriptedModel) -> None:
     await gateway.stream([{**USER[0], "message_id": "m1", "at": "now"}], [], lambda text: None)
     assert model.requests()[0]["body"]["messages"] == USER
 
@@ -114,9 +110,7 @@ async def test_calls_are_put_together_from_pieces(
     assert (reply.text, reply.finish_reason) == ("Looking.", "tool_calls")
 
 
-async def test_missing_and_repeated_call_ids_become_unique(
-    gateway: ModelGateway, model: ScriptedModel
-) -> None:
+async def test_missing_and_repeated_call_ids_become_unique(gateway: ModelGateway, model: ScriptedModel) -> None:
     ids = [None, None, "same", "same"]
     model.reply(calls=[{"name": "look", "arguments": {}, "id": call_id} for call_id in ids])
     reply = await gateway.stream(USER, [TOOL], lambda text: None)
@@ -136,9 +130,7 @@ async def test_one_json_body_is_read_like_a_stream(gateway: ModelGateway, model:
 
 
 @pytest.mark.parametrize("fault", [{"status": 429}, {"status": 500}, {"status": 503}, {"cut": 0}])
-async def test_a_passing_fault_is_tried_again(
-    gateway: ModelGateway, model: ScriptedModel, fault: Any
-) -> None:
+async def test_a_passing_fault_is_tried_again(gateway: ModelGateway, model: ScriptedModel, fault: Any) -> None:
     model.reply(**fault, times=2)
     model.reply(text="third time lucky")
     reply = await gateway.stream(USER, [], lambda text: None)
@@ -196,9 +188,7 @@ async def test_nothing_is_tried_again_after_the_first_token(
     assert models_asked(model) == ["scripted"]
 
 
-async def test_an_error_before_the_first_token_is_tried_again(
-    gateway: ModelGateway, model: ScriptedModel
-) -> None:
+async def test_an_error_before_the_first_token_is_tried_again(gateway: ModelGateway, model: ScriptedModel) -> None:
     model.reply(cut=0, error_event=True)
     model.reply(text="fine now")
     assert (await gateway.stream(USER, [], lambda text: None)).text == "fine now"
@@ -227,17 +217,13 @@ async def test_the_fallback_model_answers_when_the_first_can_not(
     assert models_asked(model) == ["scripted"] * (1 if status == 404 else 3) + ["spare"]
 
 
-async def test_a_refused_token_is_not_tried_on_the_fallback(
-    make_gateway: MakeGateway, model: ScriptedModel
-) -> None:
+async def test_a_refused_token_is_not_tried_on_the_fallback(make_gateway: MakeGateway, model: ScriptedModel) -> None:
     model.reply(status=401, times=0)
     await failure_of(make_gateway(fallback_model="spare"))
     assert models_asked(model) == ["scripted"]
 
 
-async def test_silence_before_the_first_token_is_tried_again(
-    make_gateway: MakeGateway, model: ScriptedModel
-) -> None:
+async def test_silence_before_the_first_token_is_tried_again(make_gateway: MakeGateway, model: ScriptedModel) -> None:
     model.reply(hang=True)
     reply = await make_gateway(timeout=0.3).stream(USER, [], lambda text: None)
     assert reply.text
@@ -269,9 +255,7 @@ async def test_an_endpoint_that_is_not_there_is_named(make_gateway: MakeGateway)
     assert failed.detail == await gateway.probe()
 
 
-async def test_cancelling_closes_the_connection_to_the_provider(
-    gateway: ModelGateway, model: ScriptedModel
-) -> None:
+async def test_cancelling_closes_the_connection_to_the_provider(gateway: ModelGateway, model: ScriptedModel) -> None:
     model.reply(tokens=50, hold_after=[[2, "never"]])
     first = asyncio.Event()
     asking = asyncio.create_task(gateway.stream(USER, [], lambda text: first.set()))
@@ -292,9 +276,7 @@ async def test_an_error_of_the_listener_is_not_taken_for_the_models(gateway: Mod
         await gateway.stream(USER, [], on_text)
 
 
-async def test_hidden_calls_name_their_purpose_and_stay_hidden(
-    gateway: ModelGateway, model: ScriptedModel
-) -> None:
+async def test_hidden_calls_name_their_purpose_and_stay_hidden(gateway: ModelGateway, model: ScriptedModel) -> None:
     model.reply(text="<think>hm</think>\n A summary.", purpose="compaction")
     assert await gateway.complete(USER, purpose="compaction", timeout=5, max_tokens=99) == "A summary."
     sent = model.requests(hidden=True)[0]
@@ -302,9 +284,7 @@ async def test_hidden_calls_name_their_purpose_and_stay_hidden(
     assert sent["body"] == {"model": "scripted", "messages": USER, "stream": False, "max_tokens": 99}
 
 
-async def test_a_hidden_call_has_one_time_limit_for_everything(
-    make_gateway: MakeGateway, model: ScriptedModel
-) -> None:
+async def test_a_hidden_call_has_one_time_limit_for_everything(make_gateway: MakeGateway, model: ScriptedModel) -> None:
     model.reply(hang=True, purpose="title", times=0)
     with pytest.raises(ModelFailed, match=r"within 0\.2 s \(title\)"):
         await make_gateway().complete(USER, purpose="title", timeout=0.2)

@@ -47,11 +47,11 @@ class RawEndpoint:
         self.requests: list[dict[str, Any]] = []
         self.connections = 0
         self.hang_after = False
+        self.pause = 0.0
+        self.gone = asyncio.Event()
         self.url = ""
 
-    def answer(
-        self, *chunks: bytes, status: int = 200, kind: str = SSE, headers: str = "", whole: bool = True
-    ) -> None:
+    def answer(self, *chunks: bytes, status: int = 200, kind: str = SSE, headers: str = "", whole: bool = True) -> None:
         """Script one answer; not `whole`: the connection breaks after the chunks."""
         head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n{headers}transfer-encoding: chunked\r\n\r\n"
         parts = [b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks if chunk]
@@ -70,8 +70,10 @@ class RawEndpoint:
                 for chunk in chunks:
                     writer.write(chunk)
                     await writer.drain()
+                    await asyncio.sleep(self.pause)
                 if self.hang_after:
                     await reader.read()
+                    self.gone.set()
                 if chunks[-1:] != [b"0\r\n\r\n"]:
                     break
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -113,9 +115,7 @@ def calls_of(reply: ModelReply) -> list[tuple[str, str]]:
 
 TEXT = "Grüße 雨"
 TWO = [say("Grüße "), say("雨")]
-WHOLE_EVENT = event(None).replace(
-    b'"delta": null', b'"message": {"content": "Gr\xc3\xbc\xc3\x9fe \xe9\x9b\xa8"}'
-)
+WHOLE_EVENT = event(None).replace(b'"delta": null', b'"message": {"content": "Gr\xc3\xbc\xc3\x9fe \xe9\x9b\xa8"}')
 SPREAD = b'data: {"choices": [\ndata: {"delta": {"content": "Gr\xc3\xbc\xc3\x9fe \xe9\x9b\xa8"}}]}\n\n'
 STREAMS: dict[str, Sequence[bytes]] = {
     "a byte at a time": [bytes([byte]) for byte in b"".join(TWO) + END],
@@ -123,6 +123,7 @@ STREAMS: dict[str, Sequence[bytes]] = {
     "without a space after data": [(b"".join(TWO) + END).replace(b"data: ", b"data:")],
     "between comments and event names": [b": ping\n\nevent: message\n", TWO[0], b": ping\n\n", TWO[1], END],
     "an event over several data lines": [SPREAD, END],
+    "an event over several data lines, with carriage returns": [(SPREAD + END).replace(b"\n", b"\r\n")],
     "without an end mark": [*TWO, event({}, "stop")],
     "without a last line end": [*TWO, event({}, "stop").strip()],
     "without a finish reason": [*TWO, DONE],
@@ -137,9 +138,7 @@ STREAMS: dict[str, Sequence[bytes]] = {
 
 
 @pytest.mark.parametrize("shape", STREAMS)
-async def test_streams_of_every_shape_are_read(
-    endpoint: RawEndpoint, gateway: ModelGateway, shape: str
-) -> None:
+async def test_streams_of_every_shape_are_read(endpoint: RawEndpoint, gateway: ModelGateway, shape: str) -> None:
     endpoint.answer(*STREAMS[shape])
     pieces: list[str] = []
     reply = await ask(gateway, pieces.append)
@@ -172,9 +171,7 @@ async def test_the_connection_is_kept_for_the_next_turn(endpoint: RawEndpoint, g
     assert endpoint.connections == 1
 
 
-async def test_an_endpoint_that_never_ends_its_body_costs_little(
-    endpoint: RawEndpoint, gateway: ModelGateway
-) -> None:
+async def test_an_endpoint_that_never_ends_its_body_costs_little(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
     endpoint.answer(say("hello"), END, whole=False)
     endpoint.hang_after = True
     assert (await asyncio.wait_for(ask(gateway), 0.9)).text == "hello"
@@ -197,12 +194,8 @@ async def test_no_arguments_mean_an_empty_object(endpoint: RawEndpoint, gateway:
     assert calls_of(await ask(gateway)) == [("look", "{}")]
 
 
-async def test_a_call_cut_by_the_length_limit_stays_malformed(
-    endpoint: RawEndpoint, gateway: ModelGateway
-) -> None:
-    endpoint.answer(
-        piece(index=0, id="x", function={"name": "look", "arguments": '{"a": "b'}), event({}, "length")
-    )
+async def test_a_call_cut_by_the_length_limit_stays_malformed(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
+    endpoint.answer(piece(index=0, id="x", function={"name": "look", "arguments": '{"a": "b'}), event({}, "length"))
     reply = await ask(gateway)
     assert (calls_of(reply), reply.finish_reason) == ([("look", '{"a": "b')], "length")
 
@@ -215,21 +208,29 @@ async def test_a_stream_that_just_ends_is_a_failure(endpoint: RawEndpoint, gatew
     assert len(endpoint.requests) == 1
 
 
-async def test_an_end_right_after_the_finish_reason_is_none(
-    endpoint: RawEndpoint, gateway: ModelGateway
-) -> None:
+async def test_an_end_right_after_the_finish_reason_is_none(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
     endpoint.answer(say("all of it"), event({}, "stop"), whole=False)
     assert (await ask(gateway)).text == "all of it"
 
 
-async def test_text_before_an_error_in_the_same_read_was_shown(
-    endpoint: RawEndpoint, gateway: ModelGateway
-) -> None:
+async def test_text_before_an_error_in_the_same_read_was_shown(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
     endpoint.answer(say("begun") + b'data: {"error": {"message": "overloaded"}}\n\n')
     pieces: list[str] = []
     with pytest.raises(ModelFailed, match="reported an error: overloaded") as caught:
         await ask(gateway, pieces.append)
     assert (caught.value.partial, pieces) == ("begun", ["begun"])
+
+
+async def test_a_listeners_error_closes_the_connection(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
+    endpoint.answer(say("hello"), whole=False)
+    endpoint.hang_after = True
+
+    def on_text(text: str) -> None:
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        await ask(gateway, on_text)
+    await asyncio.wait_for(endpoint.gone.wait(), 5)
 
 
 async def test_white_space_alone_is_an_empty_answer(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
@@ -242,8 +243,8 @@ async def test_white_space_alone_is_an_empty_answer(endpoint: RawEndpoint, gatew
 
 async def test_keep_alive_comments_are_no_tokens(endpoint: RawEndpoint) -> None:
     gateway = ModelGateway(ModelConfig(endpoint.url, "m", timeout=0.2))
-    endpoint.answer(b": ping\n\n", b": ping\n\n", whole=False)
-    endpoint.hang_after = True
+    endpoint.answer(*[b": ping\n\n"] * 20, END)
+    endpoint.pause = 0.05
     assert "did not answer within 0.2 s" in (await fails(gateway)).detail
     await gateway.aclose()
 
@@ -287,12 +288,8 @@ async def test_a_reply_out_of_all_bounds_is_stopped(
     assert "grew too large" in (await fails(gateway)).detail
 
 
-async def test_more_calls_than_any_use_needs_are_stopped(
-    endpoint: RawEndpoint, gateway: ModelGateway
-) -> None:
-    endpoint.answer(
-        *(piece(index=n, function={"name": "look", "arguments": "{}"}) for n in range(129)), CALLS_END
-    )
+async def test_more_calls_than_any_use_needs_are_stopped(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
+    endpoint.answer(*(piece(index=n, function={"name": "look", "arguments": "{}"}) for n in range(129)), CALLS_END)
     assert "grew too large" in (await fails(gateway)).detail
 
 
