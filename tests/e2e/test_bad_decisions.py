@@ -100,9 +100,7 @@ def filled(value: Any, action: Json) -> Any:
         return {key: filled(item, action) for key, item in value.items()}
     if isinstance(value, list):
         return [filled(item, action) for item in value]
-    return (
-        {ID: action["action_id"], CODE: action["code"]}.get(value, value) if isinstance(value, str) else value
-    )
+    return {ID: action["action_id"], CODE: action["code"]}.get(value, value) if isinstance(value, str) else value
 
 
 @pytest.fixture(scope="module")
@@ -252,18 +250,14 @@ def test_an_edit_cannot_reach_what_policy_refuses(butler: ButlerServer, owner: C
         assert "off limits" in response.json()["reply"]
 
 
-def test_ten_decisions_at_once_have_one_winner(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_ten_decisions_at_once_have_one_winner(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     text = fresh()
     parked = park(owner, text)
     [action] = parked["approvals"]
     kinds = [approve(action), reject(action, reason="too late")] * 5
     responses = together(lambda decision: owner.resume(parked["thread_id"], decision), kinds)
     won = [
-        decision["decision"]
-        for decision, response in zip(kinds, responses, strict=True)
-        if response.status_code == 200
+        decision["decision"] for decision, response in zip(kinds, responses, strict=True) if response.status_code == 200
     ]
     assert len(won) == 1, [response.text for response in responses]
     for response in responses:

@@ -93,9 +93,7 @@ def test_a_malformed_body_is_refused(butler: ButlerServer, owner: Client, body: 
     refused(owner.post("/chat", body), 422, "invalid_request")
 
 
-@pytest.mark.parametrize(
-    "raw", [b"", b"{", b'{"message": "hello"', b"message=hello", b"\xff\xfe", b"[" * 5000]
-)
+@pytest.mark.parametrize("raw", [b"", b"{", b'{"message": "hello"', b"message=hello", b"\xff\xfe", b"[" * 5000])
 def test_what_is_not_json_is_refused(butler: ButlerServer, owner: Client, raw: bytes) -> None:
     response = owner.request("POST", "/chat", content=raw, headers={"Content-Type": "application/json"})
     refused(response, 422, "invalid_request")

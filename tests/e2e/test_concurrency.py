@@ -19,9 +19,7 @@ from tests.support.server import ButlerServer, MakeButler
 LOCK_SECONDS = 8.0
 
 
-def test_twelve_threads_at_once_each_get_their_own_answers_and_effects(
-    butler: ButlerServer, owner: Client
-) -> None:
+def test_twelve_threads_at_once_each_get_their_own_answers_and_effects(butler: ButlerServer, owner: Client) -> None:
     texts = [fresh(str(n)) for n in range(12)]
 
     def talk(text: str) -> str:
@@ -56,9 +54,7 @@ def test_decisions_on_different_actions_of_one_thread_at_once_all_count(
 def foreign_lock(folder: Path) -> Iterator[list[Path]]:
     """Hold the write lock of every database in the folder for some seconds, as a backup program might."""
     paths = sorted(folder.glob("*.db"))
-    connections = [
-        sqlite3.connect(p, timeout=30, isolation_level=None, check_same_thread=False) for p in paths
-    ]
+    connections = [sqlite3.connect(p, timeout=30, isolation_level=None, check_same_thread=False) for p in paths]
     for connection in connections:
         connection.execute("BEGIN IMMEDIATE")
 

@@ -86,9 +86,7 @@ def test_expired_and_rejected_are_told_apart_to_the_model(
     late, no = fresh("late"), fresh("no")
     waited = park(asker, late)
     rejected = park(asker, no, tool="plain_line")
-    asker.decided(
-        rejected["thread_id"], {"action_id": rejected["approvals"][0]["action_id"], "decision": "reject"}
-    )
+    asker.decided(rejected["thread_id"], {"action_id": rejected["approvals"][0]["action_id"], "decision": "reject"})
     asker.when_run(waited["run_id"], "done")
     assert results(model, late)[0].replace(late, "") != results(model, no)[0].replace(no, "")
 
@@ -102,23 +100,19 @@ def test_a_long_time_leaves_the_action_pending(hasty: ButlerServer, asker: Clien
     assert asker.decided(parked["thread_id"], approve(action))["status"] == "done"
 
 
-def test_one_of_two_expires_and_the_other_still_waits(
-    hasty: ButlerServer, asker: Client, model: ScriptedModel
-) -> None:
+def test_one_of_two_expires_and_the_other_still_waits(hasty: ButlerServer, asker: Client, model: ScriptedModel) -> None:
     brief, patient = fresh("brief"), fresh("patient")
     outcome = asker.chat(call("append_line", brief) + call("plain_line", patient))
     by_tool = {action["tool"]: action for action in outcome["approvals"]}
     expired(asker, by_tool["append_line"])
-    assert asker.get(f"/threads/{outcome['thread_id']}")["status"] == "parked"
+    asker.when_status(outcome["thread_id"], "parked")
     assert asker.decided(outcome["thread_id"], approve(by_tool["plain_line"]))["status"] == "done"
     assert hasty.workshop.effects(brief) == []
     assert len(hasty.workshop.effects(patient)) == 1
     assert len(results(model, brief)) == 2
 
 
-def test_an_action_expires_while_the_server_is_down(
-    hasty: ButlerServer, asker: Client, model: ScriptedModel
-) -> None:
+def test_an_action_expires_while_the_server_is_down(hasty: ButlerServer, asker: Client, model: ScriptedModel) -> None:
     text = fresh()
     parked = park(asker, text)
     [action] = parked["approvals"]

@@ -15,18 +15,14 @@ def granted(client: Client, text: str, tool: str = "append_line", **grant: Any) 
     """Park and approve with a grant; gives the thread and the grant as listed."""
     known = {item["grant_id"] for item in client.get("/grants")["items"]}
     parked = park(client, text, tool=tool)
-    assert (
-        client.decided(parked["thread_id"], approve(parked["approvals"][0], grant=grant))["status"] == "done"
-    )
+    assert client.decided(parked["thread_id"], approve(parked["approvals"][0], grant=grant))["status"] == "done"
     [made] = [item for item in client.get("/grants")["items"] if item["grant_id"] not in known]
     return parked["thread_id"], made
 
 
 def test_a_grant_shows_what_it_allows(butler: ButlerServer, owner: Client) -> None:
     prefix = fresh("shown")
-    _, grant = granted(
-        owner, f"{prefix} 1", scope="thread", args={"text": f"{prefix}*"}, expires_in=60, uses=3
-    )
+    _, grant = granted(owner, f"{prefix} 1", scope="thread", args={"text": f"{prefix}*"}, expires_in=60, uses=3)
     assert set(grant) >= {"grant_id", "tool", "scope", "args", "expires_at", "uses_left", "by"}
     assert grant["tool"] == "append_line"
     assert grant["scope"] == "thread"
@@ -106,9 +102,7 @@ def test_a_rule_that_asks_is_asked_before_grants(butler: ButlerServer, owner: Cl
     assert owner.chat(call("delete_thing", target=fresh("test")), parked["thread_id"])["status"] == "parked"
 
 
-def test_a_member_can_neither_grant_nor_take_back(
-    butler: ButlerServer, owner: Client, member: Client
-) -> None:
+def test_a_member_can_neither_grant_nor_take_back(butler: ButlerServer, owner: Client, member: Client) -> None:
     prefix = fresh("owners")
     _, grant = granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"})
     assert member.request("DELETE", f"/grants/{grant['grant_id']}").status_code in (403, 404)

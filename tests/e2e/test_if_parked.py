@@ -74,9 +74,7 @@ def test_decline_rejects_every_pending_action_with_the_message_as_the_reason(
     assert sum(said in text for text in told) >= 2
 
 
-def test_reject_answers_that_the_thread_is_parked_and_keeps_no_message(
-    butler: ButlerServer, owner: Client
-) -> None:
+def test_reject_answers_that_the_thread_is_parked_and_keeps_no_message(butler: ButlerServer, owner: Client) -> None:
     said = fresh("said")
     parked = park(owner, fresh())
     body = {"message": said, "thread_id": parked["thread_id"], "if_parked": "reject"}
@@ -95,9 +93,7 @@ def test_on_a_thread_that_is_not_parked_the_choice_changes_nothing(
         assert owner.chat(fresh(), thread, if_parked=choice)["status"] == "done"
 
 
-def test_a_partly_decided_thread_still_queues(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_a_partly_decided_thread_still_queues(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     one, two = fresh("one"), fresh("two")
     parked = park(owner, one, two)
     a, b = parked["approvals"]

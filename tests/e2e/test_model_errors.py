@@ -36,9 +36,7 @@ def check_failed(asker: Client, outcome: Json, message: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["status 429 1 0", "status 500 1", "status 503 1", "cut 0 1", "error 0 1"])
-def test_a_passing_fault_before_the_first_token_is_retried(
-    asker: Client, model: ScriptedModel, fault: str
-) -> None:
+def test_a_passing_fault_before_the_first_token_is_retried(asker: Client, model: ScriptedModel, fault: str) -> None:
     message = f"[[{fault}]] [[say all is well]] {fresh()}"
     outcome = asker.chat(message)
     assert (outcome["status"], outcome["reply"]) == ("done", "all is well")
@@ -54,9 +52,7 @@ def test_a_fault_of_the_request_is_not_retried(asker: Client, model: ScriptedMod
 
 
 @pytest.mark.parametrize("fault", ["status 429 9999 0", "status 500", "cut 0", "error 0"])
-def test_a_lasting_fault_ends_the_turn_after_a_few_tries(
-    asker: Client, model: ScriptedModel, fault: str
-) -> None:
+def test_a_lasting_fault_ends_the_turn_after_a_few_tries(asker: Client, model: ScriptedModel, fault: str) -> None:
     message = f"[[{fault}]] {fresh()}"
     outcome = asker.chat(message)
     assert 2 <= len(model.requests(message)) <= 6
@@ -135,9 +131,7 @@ def test_nobody_listening_at_the_models_address_is_a_named_failure(make_butler: 
     assert (outcome["status"], outcome["error"]["code"]) == ("failed", "model_unavailable")
 
 
-def test_the_fallback_model_answers_when_the_first_cannot(
-    make_butler: MakeButler, model: ScriptedModel
-) -> None:
+def test_the_fallback_model_answers_when_the_first_cannot(make_butler: MakeButler, model: ScriptedModel) -> None:
     asker = make_butler(BUTLER_FALLBACK_MODEL="spare").start().client()
     model.reply(model="scripted", status=500, times=0)
     marker = fresh()

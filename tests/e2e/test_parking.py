@@ -76,9 +76,7 @@ def test_the_fingerprint_is_bound_to_tool_and_arguments_alone(butler: ButlerServ
     assert len({a["fingerprint"] for a in (first, other_text, other_tool)}) == 3
 
 
-def test_nothing_runs_while_the_turn_is_parked(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_nothing_runs_while_the_turn_is_parked(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     text = fresh()
     outcome = park(owner, text)
     thread = owner.get(f"/threads/{outcome['thread_id']}")

@@ -36,9 +36,7 @@ class Changed:
 @pytest.fixture(scope="module")
 def changed(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changed]:
     server = ButlerServer(tmp_path_factory.mktemp("changed"), shared_model.url)
-    server.workshop.write_tools(
-        *standard_tools(), tool("gone_line", "approve"), tool("strict_line", "approve")
-    )
+    server.workshop.write_tools(*standard_tools(), tool("gone_line", "approve"), tool("strict_line", "approve"))
     state = Changed(server.start())
     for name in ("append_line", "plain_line", "gone_line", "strict_line", "steady_line"):
         state.park(name)
@@ -62,9 +60,7 @@ def changed(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactor
     server.close()
 
 
-def test_a_call_that_policy_refuses_by_now_is_not_run_though_approved(
-    changed: Changed, model: ScriptedModel
-) -> None:
+def test_a_call_that_policy_refuses_by_now_is_not_run_though_approved(changed: Changed, model: ScriptedModel) -> None:
     text, outcome = changed.decide("append_line")
     assert outcome["status"] == "done"
     assert changed.server.workshop.effects(text) == []
@@ -91,9 +87,7 @@ def test_what_nobody_changed_still_runs(changed: Changed, model: ScriptedModel) 
     assert len(changed.server.workshop.effects(text)) == 1
 
 
-def test_a_call_that_would_be_allowed_by_now_still_waits_for_its_answer(
-    changed: Changed, model: ScriptedModel
-) -> None:
+def test_a_call_that_would_be_allowed_by_now_still_waits_for_its_answer(changed: Changed, model: ScriptedModel) -> None:
     text, outcome = changed.decide("steady_line")
     assert outcome["status"] == "done"
     assert len(changed.server.workshop.effects(text)) == 1

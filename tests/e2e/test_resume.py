@@ -48,9 +48,7 @@ def test_a_decision_may_name_the_code(butler: ButlerServer, owner: Client) -> No
     assert len(butler.workshop.effects(text)) == 1
 
 
-def test_edit_runs_the_new_arguments_instead(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_edit_runs_the_new_arguments_instead(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     text, better = fresh(), fresh("better")
     parked = park(owner, text)
     [action] = parked["approvals"]
@@ -62,9 +60,7 @@ def test_edit_runs_the_new_arguments_instead(
     assert check_decided(owner, action["action_id"], "edit", "done")["args"] == {"text": better}
 
 
-def test_reject_runs_nothing_and_tells_the_model_why(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_reject_runs_nothing_and_tells_the_model_why(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     text = fresh()
     parked = park(owner, text)
     [action] = parked["approvals"]
@@ -134,9 +130,7 @@ def test_a_decided_action_runs_at_once_while_others_stay_pending(
 
 def test_one_turn_may_park_again_and_again(butler: ButlerServer, owner: Client) -> None:
     one, two = fresh("one"), fresh("two")
-    outcome = owner.chat(
-        f"{call('append_line', one)} [[then]] {call('append_line', two)} [[then]] [[say all]]"
-    )
+    outcome = owner.chat(f"{call('append_line', one)} [[then]] {call('append_line', two)} [[then]] [[say all]]")
     again = owner.decided(outcome["thread_id"], approve(outcome["approvals"][0]))
     assert again["status"] == "parked"
     assert again["run_id"] == outcome["run_id"]
@@ -146,9 +140,7 @@ def test_one_turn_may_park_again_and_again(butler: ButlerServer, owner: Client) 
     assert len(butler.workshop.effects(one)) == len(butler.workshop.effects(two)) == 1
 
 
-def test_langchains_form_decides_all_in_their_order(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_langchains_form_decides_all_in_their_order(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     one, two, three, better = fresh("one"), fresh("two"), fresh("three"), fresh("better")
     parked = park(owner, one, two, three)
     body = {
@@ -174,9 +166,7 @@ def test_the_answer_form_approves_the_only_pending_action(butler: ButlerServer, 
     assert len(butler.workshop.effects(text)) == 1
 
 
-def test_the_answer_form_rejects_with_a_comment(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_the_answer_form_rejects_with_a_comment(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     text = fresh()
     parked = park(owner, text)
     body = {"answer": {"approved": False, "comment": "rather not"}}
@@ -185,9 +175,7 @@ def test_the_answer_form_rejects_with_a_comment(
     assert "rather not" in results(model, text)[0]
 
 
-def test_without_waiting_the_decision_is_accepted_and_the_turn_goes_on(
-    butler: ButlerServer, owner: Client
-) -> None:
+def test_without_waiting_the_decision_is_accepted_and_the_turn_goes_on(butler: ButlerServer, owner: Client) -> None:
     text = fresh()
     parked = park(owner, text)
     response = owner.resume(parked["thread_id"], approve(parked["approvals"][0]), wait=False)
@@ -196,9 +184,7 @@ def test_without_waiting_the_decision_is_accepted_and_the_turn_goes_on(
     assert len(butler.workshop.effects(text)) == 1
 
 
-def test_one_approval_is_decided_by_its_own_address_and_the_server_resumes(
-    butler: ButlerServer, owner: Client
-) -> None:
+def test_one_approval_is_decided_by_its_own_address_and_the_server_resumes(butler: ButlerServer, owner: Client) -> None:
     text = fresh()
     parked = park(owner, text)
     [action] = parked["approvals"]

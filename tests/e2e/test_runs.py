@@ -28,9 +28,7 @@ def test_a_turn_that_waits_for_the_model_is_cancelled_and_the_next_one_works(
     assert ("user", text) in owner.transcript(started["thread_id"])
 
 
-def test_a_stream_of_a_cancelled_run_ends_cancelled(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_a_stream_of_a_cancelled_run_ends_cancelled(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     gate = fresh("gate")
     with owner.stream("POST", "/chat", {"message": f"[[hold {gate} 2]] [[say one two three]]"}) as stream:
         run = stream.until("run").data["run_id"]
@@ -71,9 +69,7 @@ def test_a_parked_run_is_cancelled_with_its_approvals(butler: ButlerServer, owne
     assert butler.workshop.effects(text) == []
 
 
-def test_a_queued_run_is_cancelled_before_it_starts(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_a_queued_run_is_cancelled_before_it_starts(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     parked = park(owner, fresh())
     later = fresh("later")
     queued = owner.chat(later, parked["thread_id"])

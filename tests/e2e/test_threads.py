@@ -31,7 +31,7 @@ def test_the_list_shows_status_title_and_pending(butler: ButlerServer, owner: Cl
     idle = owner.chat(fresh())["thread_id"]
     listed = {item["thread_id"]: item for item in owner.get("/threads", limit=100)["items"]}
     item = listed[parked["thread_id"]]
-    assert set(item) == {"thread_id", "title", "status", "updated_at", "pending"}
+    assert set(item) >= {"thread_id", "title", "status", "updated_at", "pending"}
     assert (item["status"], item["pending"]) == ("parked", 2)
     assert (listed[idle]["status"], listed[idle]["pending"]) == ("idle", 0)
     assert isinstance(item["title"], str)
@@ -126,9 +126,7 @@ def test_deleting_a_parked_thread_cancels_what_was_pending_and_queued(
     assert owner.request("DELETE", f"/threads/{thread}").status_code == 204
     after = owner.approval(action["action_id"])
     assert (after["status"], after["execution"]) == ("cancelled", "none")
-    assert action["action_id"] not in [
-        a["action_id"] for a in owner.get("/approvals", status="pending")["items"]
-    ]
+    assert action["action_id"] not in [a["action_id"] for a in owner.get("/approvals", status="pending")["items"]]
     late = owner.post(f"/approvals/{action['action_id']}", {"decision": "approve"})
     assert late.status_code in (404, 409, 410), late.text
     refused(owner.resume(thread, approve(action)), 404, "not_found")

@@ -181,9 +181,7 @@ def test_calls_in_many_interleaved_pieces_are_put_together(
         assert len(butler.workshop.effects(text)) == 1
 
 
-def test_a_tool_that_fails_tells_the_model_how(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_a_tool_that_fails_tells_the_model_how(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     text = fresh()
     assert owner.chat(call("fail_line", text))["status"] == "done"
     assert "the tool broke on purpose" in results(model, text)[0]
@@ -196,9 +194,7 @@ def test_an_argument_is_text_for_the_tool_and_nothing_else(butler: ButlerServer,
         assert [written for _, written in butler.workshop.effects(text)] == [text]
 
 
-def test_twenty_calls_at_once_all_come_back_in_order(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_twenty_calls_at_once_all_come_back_in_order(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     texts = [fresh(str(n)) for n in range(20)]
     assert owner.chat("".join(call("note_line", text) for text in texts))["status"] == "done"
     told = results(model, texts[0])
