@@ -8,8 +8,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 
 import structlog
 import uvicorn
@@ -22,19 +22,26 @@ from service.http.app import create_app
 from service.wiring import Configuration, read_configuration
 
 REQUESTS_GRACE_SECONDS = 10
+STREAMS_GRACE_SECONDS = 5.0
 
 
-class QuietServer(uvicorn.Server):
+class HouseServer(uvicorn.Server):
     """A uvicorn server whose signals are ours, so that SIGTERM and SIGINT end the process with status 0."""
 
-    def install_signal_handlers(self) -> None:
-        """Leave the signals to `serve`."""
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
 
-    def capture_signals(self):  # type: ignore[no-untyped-def]
-        """Leave the signals to `serve`."""
-        import contextlib
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say that requests are accepted as soon as they are."""
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
 
-        return contextlib.nullcontext()
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to `serve`."""
+        yield
 
 
 def main() -> int:
@@ -62,22 +69,19 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
                 create_app(house.service), log_config=None, access_log=False, lifespan="off", server_header=False,
                 timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,
             )  # fmt: skip
-            server = QuietServer(config)
+            port = listener.getsockname()[1]
+            server = HouseServer(config, lambda: _announce(settings.host, port, house.owner_token, configuration))
             loop = asyncio.get_running_loop()
+
+            def stop() -> None:
+                server.should_exit = True
+                # Turns that are nearly done still reach their readers; streams that only wait are ended.
+                loop.call_later(STREAMS_GRACE_SECONDS, house.service.runs.logs.close)
+
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, _stop, server, house.service.runs.logs.close)
-            serving = asyncio.create_task(server.serve(sockets=[listener]))
-            while not server.started and not serving.done():
-                await asyncio.sleep(0.01)
-            if server.started:
-                _announce(settings.host, listener.getsockname()[1], house.owner_token, configuration)
-            await serving
+                loop.add_signal_handler(number, stop)
+            await server.serve(sockets=[listener])
     return 0
-
-
-def _stop(server: uvicorn.Server, close_streams) -> None:  # type: ignore[no-untyped-def]
-    server.should_exit = True
-    close_streams()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -119,5 +123,4 @@ def _set_up_logging() -> None:
 
 
 if __name__ == "__main__":
-    # os._exit is not used: the house closes its files on the way out.
     raise SystemExit(main() if os.name == "posix" else "Butler needs a POSIX system.")

@@ -30,7 +30,7 @@ def multiply(data_dir: Path, thread_id: str, copies: int) -> None:
     """Add `copies` parked threads that differ from `thread_id` only in their ids."""
     with closing(sqlite3.connect(data_dir / "butler.db")) as own:
         old_ids = _ids_of(own, thread_id)
-    if len(old_ids) < 4:
+    if len(old_ids) < 3:
         raise HarnessError(f"thread {thread_id!r} has too few rows to be a parked one: {old_ids!r}")
     fresh = [{old: str(uuid4()) for old in old_ids} for _ in range(copies)]
     for file, tables in _TABLES.items():

@@ -4,6 +4,7 @@ run.
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -12,7 +13,7 @@ from butler.errors import ModelFailed
 from butler.memory.prompt import build_prompt
 from butler.turn import Ending, TurnState
 from butler.types import Json, ModelReply, Usage
-from nodes.context import Faculties, TurnContext
+from nodes.context import TurnContext
 
 APOLOGY = "I'm sorry, I could not finish this: "
 
@@ -40,26 +41,21 @@ async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, An
         return update | {"ending": Ending(status="done", reply=answer.text, error=None)}
     if state["rounds"] >= faculties.max_tool_rounds:
         return update | _stopped(messages, answer, runtime.context)
-    messages.append(
-        {
-            "role": "assistant",
-            "content": answer.text,
-            "tool_calls": [
-                {
-                    "id": call.call_id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
-                }
-                for call in answer.calls
-            ],
-        }
-    )
+    messages.append({"role": "assistant", "content": answer.text, "tool_calls": _with_new_ids(messages, answer)})
     return update | {"rounds": state["rounds"] + 1}
 
 
-def after_think(state: TurnState) -> bool:
-    """Whether there are calls to classify."""
-    return state.get("ending") is None
+def _with_new_ids(messages: list[Json], answer: ModelReply) -> list[Json]:
+    """The calls in the chat format; an id that the talk has seen before would stand for another call (A5)."""
+    seen = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
+    calls: list[Json] = []
+    for call in answer.calls:
+        call_id = call.call_id
+        while call_id in seen:
+            call_id = f"call_{secrets.token_hex(12)}"
+        seen.add(call_id)
+        calls.append({"id": call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+    return calls
 
 
 def with_results(state: TurnState) -> list[Json]:
@@ -127,6 +123,3 @@ def add_usage(so_far: dict[str, int], more: Usage) -> dict[str, int]:
         "output_tokens": so_far.get("output_tokens", 0) + more.output_tokens,
         "model_calls": so_far.get("model_calls", 0) + more.model_calls,
     }
-
-
-__all__ = ["Faculties", "add_usage", "after_think", "think", "with_results"]

@@ -251,5 +251,5 @@ def thread_item(row: Row[Any], pending: int) -> Json:
     """A thread as http-api lists it."""
     return {
         "thread_id": row.thread_id, "title": row.title, "status": row.status, "updated_at": row.updated_at,
-        "created_at": row.created_at, "pending": pending,
+        "pending": pending,
     }  # fmt: skip

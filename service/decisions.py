@@ -182,8 +182,8 @@ def resolve(
         if pending and len(pending) != len(named):
             raise ButlerError(
                 "invalid_request",
-                f"{len(named)} decisions were given, but {len(pending)} actions are pending; give one for each, in order, "
-                "or name each action.",
+                f"{len(named)} decisions were given, but {len(pending)} actions are pending; "
+                "give one for each, in order, or name each action.",
             )
         ids = [action.action_id for action in pending]
     else:

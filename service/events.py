@@ -124,10 +124,10 @@ class RunLog:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _changed(self, timeout: float | None) -> bool:
+    async def _changed(self, seconds: float | None) -> bool:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        done, _ = await asyncio.wait([waiter], timeout=timeout)
+        done, _ = await asyncio.wait([waiter], timeout=seconds)
         return bool(done)
 
 

@@ -45,9 +45,12 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
         policy_file = load_policy_file(settings.config_dir / "policy.yml")
     except ConfigError as error:
         problems += error.problems
+    policy = Policy(policy_file)
+    if not problems:
+        problems += policy.mistaken_tools(tools.names())
     if problems:
         raise ConfigError(problems, code)
-    return Configuration(settings, tools, Policy(policy_file))
+    return Configuration(settings, tools, policy)
 
 
 def build_faculties(configuration: Configuration, database: Database, environ: Mapping[str, str]) -> Faculties:

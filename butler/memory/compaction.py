@@ -36,7 +36,7 @@ class Completer(Protocol):
         messages: Sequence[ChatMessage],
         *,
         purpose: Literal["compaction"],
-        timeout: float,
+        timeout: float,  # noqa: ASYNC109 - it bounds tries and waits as well
         max_tokens: int | None = None,
     ) -> str:
         """Give the model's whole answer; no token of it is ever shown."""

@@ -11,7 +11,7 @@ from butler.types import Json
 
 
 class BodyReader:
-    """Takes reads as they come, fills the builder and shows text once per read."""
+    """Takes reads as they come, fills the builder and shows each piece of text."""
 
     def __init__(self, builder: ReplyBuilder, on_text: Callable[[str], None]) -> None:
         self._builder = builder
@@ -77,6 +77,6 @@ class BodyReader:
             self._show(shown)
 
     def _show(self, pieces: list[str]) -> None:
-        text = "".join(pieces)
-        if text:
-            self._on_text(text)
+        for text in pieces:
+            if text:
+                self._on_text(text)

@@ -37,7 +37,7 @@ def record(
             run_id=run_id,
             action_id=action_id,
             data=data,
-        )  # fmt: skip
+        )
     )
 
 

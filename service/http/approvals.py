@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -12,7 +14,9 @@ from butler.approvals import grants
 from butler.approvals.show import approval
 from butler.errors import ButlerError
 from butler.storage import audit
+from butler.types import Json
 from service.approvals import list_approvals
+from service.events import to_json
 from service.http.bodies import DecisionBody, ExactJsonRoute
 from service.http.chat import json_response, service_of
 from service.http.security import caller
@@ -36,6 +40,23 @@ class AuditQuery(BaseModel):
 
     since: str = ""
     limit: Annotated[int, Field(ge=1, le=1000)] = 200
+
+
+AUDIT_COLUMNS = ("seq", "at", "event", "actor", "via", "thread_id", "run_id", "action_id", "data")
+
+
+def _audit_response(request: Request, rows: list[Json]) -> Response:
+    """The rows as JSON, or as CSV or NDJSON where the client asked for that."""
+    wanted = request.headers.get("accept", "")
+    if "application/x-ndjson" in wanted:
+        return Response(b"".join(to_json(row) + b"\n" for row in rows), media_type="application/x-ndjson")
+    if "text/csv" in wanted:
+        table = io.StringIO()
+        writer = csv.DictWriter(table, AUDIT_COLUMNS)
+        writer.writeheader()
+        writer.writerows({**row, "data": to_json(row["data"]).decode()} for row in rows)
+        return Response(table.getvalue(), media_type="text/csv")
+    return json_response({"items": rows})
 
 
 def approval_routes() -> APIRouter:
@@ -93,6 +114,6 @@ def approval_routes() -> APIRouter:
         rows = await service.database.read(
             lambda connection: audit.rows_since(connection, query.since or None, query.limit)
         )
-        return json_response({"items": service.faculties.redactor.json(rows)})
+        return _audit_response(request, service.faculties.redactor.json(rows))
 
     return router

@@ -1,4 +1,4 @@
-"""Request bodies: strict models, unknown fields refused, and the decision forms of other clients (http-api, *Resume*)."""
+"""Request bodies: strict models, unknown fields refused, other clients' decision forms read (http-api, *Resume*)."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.client import Client, refused
@@ -171,6 +172,19 @@ def test_a_waiting_turn_of_one_thread_holds_up_no_other(
     assert owner.get(f"/runs/{held['run_id']}")["status"] == "running"
     model.release(gate)
     owner.when_run(held["run_id"], "done")
+
+
+def test_a_client_that_stops_waiting_cancels_nothing(
+    butler: ButlerServer, owner: Client, model: ScriptedModel
+) -> None:
+    gate = fresh("gate")
+    thread = owner.chat(fresh())["thread_id"]
+    body = {"message": f"[[hold {gate}]] [[say after all]]", "thread_id": thread}
+    with pytest.raises(httpx.ReadTimeout):
+        owner.request("POST", "/chat", json=body, timeout=0.5)
+    model.release(gate)
+    owner.when_status(thread, "idle")
+    assert owner.transcript(thread)[-1] == ("assistant", "after all")
 
 
 def test_eight_messages_at_once_are_all_kept_and_answered_one_after_the_other(

@@ -100,6 +100,35 @@ def test_arguments_that_do_not_fit_the_schema_come_back_as_an_error_and_ask_nobo
     assert owner.chat(fresh(), outcome["thread_id"])["status"] == "done"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"target": "t", "n": NaN}',
+        '{"target": "t", "n": -Infinity}',
+        '{"target": "t", "n": 1e999}',
+        '{"target": "t", "n": ' + "9" * 400 + "}",
+        '{"target": "half a pair \\ud83d"}',
+        '{"target": "null byte \\u0000"}',
+        '{"target": "t", "n": ' + "[" * 3000 + "]" * 3000 + "}",
+        '{"target": "t", "target": "prod-x"}',
+        '{"target": "' + "x" * 300_000 + '"}',
+    ],
+    ids=lambda arguments: arguments[:40],
+)
+def test_hostile_arguments_break_neither_turn_nor_thread(
+    butler: ButlerServer, owner: Client, model: ScriptedModel, arguments: str
+) -> None:
+    marker = fresh()
+    model.reply(marker=marker, calls=[{"name": "delete_thing", "arguments": arguments}])
+    outcome = owner.chat(marker)
+    assert outcome["status"] in ("done", "parked"), outcome["error"]
+    for action in outcome["approvals"]:
+        assert owner.approval(action["action_id"]) == action
+        assert owner.decided(outcome["thread_id"], approve(action))["status"] == "done"
+    assert owner.chat(fresh(), outcome["thread_id"])["status"] == "done"
+    assert butler.workshop.effects("prod-x") == []
+
+
 def test_a_bad_call_beside_a_good_one_does_not_stop_it(
     butler: ButlerServer, owner: Client, model: ScriptedModel
 ) -> None:

@@ -29,10 +29,8 @@ def reply_for(text: str, call_number: int, seen: Counter[str]) -> Reply | None:
     """
     position = 0
     for phase in text.split("[[then]]"):
-        if "[[" not in phase:
-            rounds = 1
-        else:
-            rounds = next((int(arg) for name, arg in _directives(phase) if name == "rounds"), 1)
+        found = _directives(phase) if "[[" in phase else ()
+        rounds = next((int(arg) for name, arg in found if name == "rounds"), 1)
         if rounds == 0 or call_number < position + rounds:
             return _read(phase, seen)
         position += rounds
