@@ -25,6 +25,7 @@ from butler.storage.database import Database
 from butler.storage.tables import runs
 from butler.types import Json
 from nodes.context import Faculties
+from service.carried import carried_through
 from service.commands import Answer, Commands, compaction_of
 from service.decisions import Decisions
 from service.events import RunLog
@@ -45,6 +46,7 @@ class ButlerService:
         self.decisions = decisions
         self._commands = Commands(faculties, database, decisions)
 
+    @carried_through
     async def chat(self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked) -> Ticket:
         """Take a message in; once this returns it is on disk (http-api, *Chat*)."""
         command = parse_house_command(message)
@@ -150,6 +152,7 @@ class ButlerService:
 
         return self._outcome(*await self.database.write(transaction))
 
+    @carried_through
     async def cancel(self, person: Principal, run_id: str, via: str) -> None:
         """End a run as ``cancelled``; the wish is on disk before this returns (http-api, *Streaming*)."""
         lease = self.runs.lease()
@@ -223,6 +226,7 @@ class ButlerService:
 
         return await self.database.read(query)
 
+    @carried_through
     async def delete_thread(self, person: Principal, thread_id: str, via: str) -> None:
         """Remove a thread: its run is cancelled, pending approvals too; audit rows stay (http-api, *Threads*)."""
 

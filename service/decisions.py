@@ -19,6 +19,7 @@ from butler.storage import audit, conversations
 from butler.storage.conversations import Entry, Run
 from butler.storage.database import Database
 from butler.storage.tables import actions
+from service.carried import carried_through
 from service.events import RunLog
 from service.runs import Runs
 
@@ -101,6 +102,7 @@ class Decisions:
 
         return await self._decide(choose, person, "chat", (thread_id, message))
 
+    @carried_through
     async def _decide(
         self, choose: Choose, person: Principal, via: str, said: tuple[str, str] | None = None
     ) -> Decided:
@@ -153,6 +155,7 @@ class Decisions:
 
         await self._database.write(transaction)
 
+    @carried_through
     async def expire(self, moment: str) -> int:
         """Expire what is due and wake the threads that waited for it (A9)."""
         lease = self._runs.lease()

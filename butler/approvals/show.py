@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from butler.approvals.actions import Action
 from butler.canonical import canonical_json
 from butler.redact import Redactor, mask_args
@@ -43,12 +45,23 @@ def shown_args(tool: str, args: Json, tools: ToolRegistry, redactor: Redactor) -
     return redactor.json(mask_args(spec, args) if spec else args)  # type: ignore[no-any-return]
 
 
+def storable(value: Any) -> Any:
+    """JSON for a checkpoint, whose encoding has no integers beyond 64 bits; those become text."""
+    if isinstance(value, dict):
+        return {name: storable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [storable(item) for item in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)
+    return value
+
+
 def interrupt_payload(action: Action, tools: ToolRegistry, redactor: Redactor) -> Json:
     """LangChain's field names with one action per interrupt, so that Studio and Agent Chat UI can show it."""
     shown = approval(action, tools, redactor)
     return {
         "type": "tool_approval",
-        "action_requests": [{"name": action.tool, "args": shown["args"], "description": shown["title"]}],
+        "action_requests": [{"name": action.tool, "args": storable(shown["args"]), "description": shown["title"]}],
         "review_configs": [
             {"action_name": action.tool, "allowed_decisions": list(action.allowed_decisions)},
         ],
