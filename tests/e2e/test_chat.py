@@ -174,9 +174,7 @@ def test_a_waiting_turn_of_one_thread_holds_up_no_other(
     owner.when_run(held["run_id"], "done")
 
 
-def test_a_client_that_stops_waiting_cancels_nothing(
-    butler: ButlerServer, owner: Client, model: ScriptedModel
-) -> None:
+def test_a_client_that_stops_waiting_cancels_nothing(butler: ButlerServer, owner: Client, model: ScriptedModel) -> None:
     gate = fresh("gate")
     thread = owner.chat(fresh())["thread_id"]
     body = {"message": f"[[hold {gate}]] [[say after all]]", "thread_id": thread}
