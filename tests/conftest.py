@@ -51,9 +51,7 @@ def make_butler(model: ScriptedModel, tmp_path: Path, request: pytest.FixtureReq
 
 
 @pytest.fixture(scope="module")
-def shared_butler(
-    shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ButlerServer]:
+def shared_butler(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ButlerServer]:
     """One running server for all tests of a module that don't mind each other's threads."""
     server = ButlerServer(tmp_path_factory.mktemp("butler"), shared_model.url)
     server.workshop.write_policy(*STANDARD_RULES)
@@ -63,9 +61,7 @@ def shared_butler(
 
 
 @pytest.fixture
-def butler(
-    shared_butler: ButlerServer, model: ScriptedModel, request: pytest.FixtureRequest
-) -> Iterator[ButlerServer]:
+def butler(shared_butler: ButlerServer, model: ScriptedModel, request: pytest.FixtureRequest) -> Iterator[ButlerServer]:
     """The module's server; its new standard error goes with a failing test's report."""
     before = len(shared_butler.stderr)
     yield shared_butler
@@ -113,5 +109,12 @@ STANDARD_RULES = (
         "tool": "append_line",
         "args": {"text": "free *"},
         "verdict": "allow",
+    },
+    {
+        "name": "free-but-not-this",
+        "tool": "append_line",
+        "args": {"text": "free but *"},
+        "verdict": "approve",
+        "reason": "Not quite free",
     },
 )

@@ -68,6 +68,11 @@ def test_a_rule_that_allows_beats_the_tools_own_verdict(butler: ButlerServer, ow
     assert len(butler.workshop.effects(text)) == 1
 
 
+def test_a_rule_that_asks_beats_one_that_allows(butler: ButlerServer, owner: Client) -> None:
+    [action] = owner.chat(call("append_line", "free but " + fresh()))["approvals"]
+    assert (action["rule"], action["reason"]) == ("free-but-not-this", "Not quite free")
+
+
 def test_a_tool_without_a_verdict_asks(butler: ButlerServer, owner: Client) -> None:
     assert owner.chat(call("plain_line", fresh()))["status"] == "parked"
 
