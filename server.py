@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 
 import structlog
 import uvicorn
+import uvloop
 
 from butler.errors import ButlerError, ConfigError
 from config.environment import read_environment
@@ -50,7 +51,7 @@ def main() -> int:
     try:
         environment = read_environment()
         configuration = read_configuration(load_settings(), environment.values)
-        return asyncio.run(serve(configuration, environment.values))
+        return uvloop.run(serve(configuration, environment.values))
     except ConfigError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
@@ -66,7 +67,7 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
     with closing(_listen(settings.host, settings.port)) as listener:
         async with open_house(configuration, environ) as house:
             config = uvicorn.Config(
-                create_app(house.service), log_config=None, access_log=False, lifespan="off", server_header=False,
+                create_app(house.service), log_config=None, access_log=False, lifespan="off", server_header=False, proxy_headers=False,
                 timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,
             )  # fmt: skip
             port = listener.getsockname()[1]
