@@ -67,9 +67,14 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
     with closing(_listen(settings.host, settings.port)) as listener:
         async with open_house(configuration, environ) as house:
             config = uvicorn.Config(
-                create_app(house.service), log_config=None, access_log=False, lifespan="off", server_header=False, proxy_headers=False,
+                create_app(house.service),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,
-            )  # fmt: skip
+            )
             port = listener.getsockname()[1]
             server = HouseServer(config, lambda: _announce(settings.host, port, house.owner_token, configuration))
             loop = asyncio.get_running_loop()
