@@ -151,9 +151,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer turns and rounds")
     names = ("chat", "stream", "governed", "long", "parked", "start", "kill")
-    parser.add_argument(
-        "--only", action="append", default=[], choices=names, help="run this workload; repeatable"
-    )
+    parser.add_argument("--only", action="append", default=[], choices=names, help="run this workload; repeatable")
     parser.add_argument(
         "--output", type=Path, help="where to write the page; with --only nothing is written unless given"
     )

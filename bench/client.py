@@ -178,9 +178,7 @@ class Client:
             if connection.alive:
                 return connection
         try:
-            _, connection = await asyncio.get_running_loop().create_connection(
-                _Connection, self._host, self._port
-            )
+            _, connection = await asyncio.get_running_loop().create_connection(_Connection, self._host, self._port)
         except OSError as error:
             raise ConnectionLost(repr(error)) from error
         return connection

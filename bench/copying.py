@@ -55,16 +55,12 @@ def _ids_of(connection: sqlite3.Connection, thread_id: str) -> list[str]:
     return sorted(found)
 
 
-def _rows(
-    connection: sqlite3.Connection, table: str, thread_id: str
-) -> tuple[list[str], list[tuple[Value, ...]]]:
+def _rows(connection: sqlite3.Connection, table: str, thread_id: str) -> tuple[list[str], list[tuple[Value, ...]]]:
     cursor = connection.execute(f"SELECT * FROM {table} WHERE thread_id = ?", (thread_id,))
     return [item[0] for item in cursor.description], cursor.fetchall()
 
 
-def _copy_rows(
-    connection: sqlite3.Connection, table: str, thread_id: str, fresh: list[dict[str, str]]
-) -> None:
+def _copy_rows(connection: sqlite3.Connection, table: str, thread_id: str, fresh: list[dict[str, str]]) -> None:
     columns, rows = _rows(connection, table, thread_id)
     marks = ", ".join("?" for _ in columns)
 

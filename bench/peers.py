@@ -139,9 +139,7 @@ class Baseline(Peer):
 
     name = "baseline"
 
-    def __init__(
-        self, model_url: str, folder: Path, *, streaming: bool = True, slow_tool: bool = False
-    ) -> None:
+    def __init__(self, model_url: str, folder: Path, *, streaming: bool = True, slow_tool: bool = False) -> None:
         super().__init__(folder, slow_tool=slow_tool)
         self._environment = {
             "BASELINE_MODEL_URL": model_url,

@@ -103,13 +103,9 @@ class Witness:
                 self.broken.append(f"the reply to {errand.marker} of {thread_id} is lost")
             for action_id in errand.actions:
                 await self._check_action(client, errand, action_id, open_actions)
-        self.counts["unknown outcomes listed"] += sum(
-            item["execution"] == "unknown" for item in open_actions.values()
-        )
+        self.counts["unknown outcomes listed"] += sum(item["execution"] == "unknown" for item in open_actions.values())
 
-    async def _check_action(
-        self, client: Client, errand: Errand, action_id: str, open_actions: dict[str, Any]
-    ) -> None:
+    async def _check_action(self, client: Client, errand: Errand, action_id: str, open_actions: dict[str, Any]) -> None:
         found = await client.get(f"/approvals/{action_id}")
         if found.status != 200:
             self.broken.append(f"parked action {action_id} is gone: HTTP {found.status}")
@@ -144,15 +140,9 @@ class Witness:
                 self.broken.append(f"the effect of {errand.marker} happened {times} times")
             if times and not approved:
                 self.broken.append(f"the effect of {errand.marker} happened without an approval")
-            sure = (
-                errand.status == "done"
-                and approved
-                and "approve" in (*errand.decided.values(), _free(errand))
-            )
+            sure = errand.status == "done" and approved and "approve" in (*errand.decided.values(), _free(errand))
             if sure and times != 1:
-                self.broken.append(
-                    f"{errand.marker} was acknowledged as done, its effect happened {times} times"
-                )
+                self.broken.append(f"{errand.marker} was acknowledged as done, its effect happened {times} times")
         ids = Counter(action_id for texts in happened.values() for action_id in texts)
         self.broken += [f"action {action_id} had {n} effects" for action_id, n in ids.items() if n > 1]
 

@@ -83,9 +83,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
             system_prompt="You are a helpful butler.",
             middleware=[
                 HumanInTheLoopMiddleware(interrupt_on={"append_line": True}),
-                SummarizationMiddleware(
-                    model, trigger=[("tokens", 12000), ("messages", 60)], keep=("messages", 8)
-                ),
+                SummarizationMiddleware(model, trigger=[("tokens", 12000), ("messages", 60)], keep=("messages", 8)),
             ],
             checkpointer=saver,
         )

@@ -93,9 +93,7 @@ def _rows(rounds: Sequence[dict[str, Block]], concurrency: int, stream: bool) ->
             [b.latency_ms() - f.latency_ms() for b, f in zip(mine, floor, strict=True)],
             0.6,
         ),
-        compare(
-            "latency p95" + at, "ms", [b.latency_ms(0.95) for b in base], [b.latency_ms(0.95) for b in mine]
-        ),
+        compare("latency p95" + at, "ms", [b.latency_ms(0.95) for b in base], [b.latency_ms(0.95) for b in mine]),
         Row("floor p50" + at, median([b.latency_ms() for b in floor]), None, "ms"),
     ]
     if stream:

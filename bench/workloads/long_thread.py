@@ -17,6 +17,8 @@ _WORDS = (
 )
 _CHUNK = 25
 _WINDOW = 11
+_YOUNG = 10 - _WINDOW // 2
+_GROWTH_TURNS = _YOUNG + 2 * _WINDOW
 
 
 async def measure(baseline: Peer, butler: Peer, turns: int) -> Section:
@@ -39,23 +41,23 @@ async def measure(baseline: Peer, butler: Peer, turns: int) -> Section:
                 threads[peer.name] = turn.thread_id
                 seconds[peer.name].append(turn.seconds)
             cpu[peer.name] += (peer.server.cpu() - before).own
+    growth = {peer.name: await _growth(peer, turns, str(threads[peer.name])) for peer in peers}
     rss = {peer.name: peer.server.rss_mb() for peer in peers}
     for peer in peers:
         peer.stop()
-    kilobytes = {peer.name: peer.disk_bytes() / turns / 1024 for peer in peers}
+    kilobytes = {peer.name: peer.disk_bytes() / (turns + _GROWTH_TURNS) / 1024 for peer in peers}
     points = [*(point for point in (10, 50, 100, 250) if point < turns), turns]
     section.rows = [
         Row(f"latency at turn {point}", _at(seconds["baseline"], point), _at(seconds["butler"], point), "ms")
         for point in points
     ]
-    growth = [_at(seconds[peer.name], points[-1]) / _at(seconds[peer.name], points[0]) for peer in peers]
     section.rows += [
         Row(
-            f"latency at turn {points[-1]} over turn 10",
-            growth[0],
-            growth[1],
+            f"turn {turns} over turn 10 of a young thread, in turn",
+            growth["baseline"],
+            growth["butler"],
             "",
-            growth[1],
+            growth["butler"],
             1.5,
             absolute=True,
         ),
@@ -72,6 +74,19 @@ async def measure(baseline: Peer, butler: Peer, turns: int) -> Section:
         Row("memory afterwards", rss[baseline.name], rss[butler.name], "MB"),
     ]
     return section
+
+
+async def _growth(peer: Peer, turns: int, old: str) -> float:
+    """The latency of the old thread over that of a young one, one turn each in turn, so that noise hits both."""
+    young = (await _say(peer, 0, None)).thread_id
+    for number in range(1, _YOUNG):
+        await _say(peer, number, young)
+    ratios: list[float] = []
+    for number in range(_WINDOW):
+        late = await _say(peer, turns + number, old)
+        early = await _say(peer, _YOUNG + number, young)
+        ratios.append(late.seconds / early.seconds)
+    return median(ratios)
 
 
 async def _say(peer: Peer, number: int, thread_id: str | None) -> Turn:

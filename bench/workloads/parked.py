@@ -96,9 +96,7 @@ async def _probe(butler: Butler, ready: float, spare: str) -> Probe:
         pages.append(response.seconds)
         items = [item for item in body["items"] if item["thread_id"] != spare]
         cursor = body["next_cursor"]
-        second.append(
-            (await butler.client.get(f"/approvals?status=pending&limit=50&cursor={cursor}")).seconds
-        )
+        second.append((await butler.client.get(f"/approvals?status=pending&limit=50&cursor={cursor}")).seconds)
     resumes: list[float] = []
     chosen = random.Random(1).sample(items, min(_RESUMES + _WARM, len(items)))
     for item in chosen:
