@@ -1,0 +1,139 @@
+"""Parts of the house for tests inside one process: people, tools, proposals and database files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from sqlalchemy import Connection, insert, select
+
+from butler.approvals.actions import Action
+from butler.approvals.judge import Judge
+from butler.approvals.ledger import Proposal, propose
+from butler.approvals.policy import Policy
+from butler.people import Principal
+from butler.storage.database import Database
+from butler.storage.migrate import migrate
+from butler.storage.tables import audit, users
+from butler.tools.registry import ToolRegistry, Toolset
+from butler.types import Invocation, Json, Ruling, ToolResult, ToolRunner, ToolSpec, Verdict
+from config.policy_file import PolicyFile, RuleDefinition
+
+ADMIN = Principal("u-admin", "ada", "admin")
+MIA = Principal("u-mia", "mia", "member")
+MAX = Principal("u-max", "max", "member")
+BOT = Principal("u-bot", "bot", "agent")
+PEOPLE = (ADMIN, MIA, MAX, BOT)
+
+TEXT_SCHEMA: Json = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+@cache
+def _migrated() -> bytes:
+    """A database file with the newest schema and nothing in it; alembic is slow, copies are not."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "template.db"
+        migrate(path)
+        return path.read_bytes()
+
+
+def new_database(path: Path) -> Database:
+    """Open a fresh, migrated database file."""
+    path.write_bytes(_migrated())
+    return Database(path)
+
+
+def add_people(connection: Connection) -> None:
+    """Store the people of this module, whom threads and runs refer to."""
+    connection.execute(
+        insert(users),
+        [{"user_id": one.user_id, "name": one.name, "role": one.role, "created_at": "2031"} for one in PEOPLE],
+    )
+
+
+async def _echo(call: Invocation) -> ToolResult:
+    return ToolResult(f"{call.tool} ran with {call.args!r}")
+
+
+def tool(
+    name: str,
+    verdict: Verdict | None = None,
+    run: ToolRunner = _echo,
+    *,
+    schema: Json = TEXT_SCHEMA,
+    idempotent: bool = False,
+    digest: str = "",
+) -> ToolSpec:
+    """A governed tool."""
+    return ToolSpec(
+        name=name, description=f"Does {name}", input_schema=schema, run=run, governed=True, source="tools.yml:1",
+        digest=digest or f"digest of {name}", verdict=verdict, idempotent=idempotent,
+    )  # fmt: skip
+
+
+def registry(*specs: ToolSpec) -> ToolRegistry:
+    """A registry of these tools alone."""
+    return ToolRegistry([Toolset("tests", "governed", specs, "tools.yml:1")] if specs else [])
+
+
+def rule(name: str, glob: str, verdict: Verdict, reason: str | None = None, **args: str) -> RuleDefinition:
+    """A policy rule; `args` are globs."""
+    return RuleDefinition(
+        name=name, tool=glob, args=args, verdict=verdict, reason=reason, risk=None, deciders=None, expires_in=None,
+        source="policy.yml:1",
+    )  # fmt: skip
+
+
+def judge(tools: ToolRegistry, *rules: RuleDefinition, default: Verdict = "approve") -> Judge:
+    """A judge over these tools and rules."""
+    return Judge(Policy(PolicyFile(default, rules)), tools)
+
+
+def ruling(
+    verdict: Verdict, *, deciders: tuple[str, ...] | None = None, expires_in: float | None = None, name: str = "a-rule"
+) -> Ruling:
+    """A ruling as a policy would give it."""
+    return Ruling(verdict, name, f"because of {name}", "dangerous", deciders=deciders, expires_in=expires_in)
+
+
+def proposal(call_id: str, position: int = 0, *, name: str = "act", text: str = "hello") -> Proposal:
+    """A valid call of a tool with one text."""
+    return Proposal(call_id, position, name, {"text": text}, f"{name}(text={text})", f"digest of {name}")
+
+
+def proposed(
+    database: Database,
+    *verdicts: Ruling,
+    run_id: str = "run",
+    thread_id: str = "thread",
+    person: Principal = ADMIN,
+) -> list[Action]:
+    """Put one action per ruling into the ledger."""
+    calls = [proposal(f"call-{run_id}-{position}", position) for position in range(len(verdicts))]
+    rule_of = dict(zip((call.call_id for call in calls), verdicts, strict=True))
+    return database.write_now(
+        lambda connection: propose(
+            connection, calls, run_id=run_id, thread_id=thread_id, person=person,
+            rule=lambda _, call: rule_of[call.call_id],
+        )
+    )  # fmt: skip
+
+
+def audited(connection: Connection, action_id: str | None = None) -> Sequence[str]:
+    """The events of the audit in order, of one action or of all."""
+    query = select(audit.c.event).order_by(audit.c.seq)
+    return (
+        connection.execute(query if action_id is None else query.where(audit.c.action_id == action_id)).scalars().all()
+    )
+
+
+def look(database: Database, query: Callable[[Connection], list[Action]]) -> list[Action]:
+    """Read actions without an event loop."""
+    return database.write_now(query)
