@@ -23,14 +23,18 @@ async def act(state: ActInput, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     faculties = runtime.context.faculties
     call = state["call"]
     try:
-        action = await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)
+        claim = await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)
     except LookupError:
         return _result(call, "Not run: its record is gone from the ledger.", is_error=True)
-    while action.status == "pending":
-        interrupt(interrupt_payload(action, faculties.tools, faculties.redactor))
-        action = await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)
-    if action.execution == "started":
+    while claim.action.status == "pending":
+        interrupt(interrupt_payload(claim.action, faculties.tools, faculties.redactor))
+        claim = await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)
+    action = claim.action
+    if claim.won:
         action = await _execute(action, runtime.context)
+    elif action.execution == "started":
+        # Running it here could be the second time; the service settles it as unknown.
+        raise RuntimeError(f"the action {action.action_id} was started elsewhere and has no result")
     return _result(call, told_to_model(action), is_error=bool(action.result_is_error))
 
 

@@ -53,8 +53,13 @@ class ButlerService:
         if command is not None:
             return await self._command(person, command, message, thread_id)
         if if_parked == "decline" and thread_id is not None and await self._is_parked(person, thread_id):
-            decided = await self.decisions.decline_all(thread_id, message, person)
-            return Ticket(thread_id, decided.run_id, decided.log, decided.position)
+            try:
+                decided = await self.decisions.decline_all(thread_id, message, person)
+                return Ticket(thread_id, decided.run_id, decided.log, decided.position)
+            except ButlerError as error:
+                if error.code != "not_parked":
+                    raise
+                # Somebody decided the last one in this moment; the message is a turn like any other.
         run, pending = await self._accept(person, message, thread_id, if_parked)
         if run.status == "running":
             log = self.runs.drive(run, fresh=True, person=person)
@@ -117,7 +122,7 @@ class ButlerService:
 
     async def _compact(self, thread_id: str) -> str:
         compactor = compaction_of(self.faculties)
-        messages, summary = await self.runs.context_of(thread_id)
+        messages, summary = await self.runs.brain.context_of(thread_id)
         if not compactor.start(thread_id, messages, summary):
             return "There is nothing to fold yet, or it is being done already."
         if await compactor.settle(thread_id):

@@ -137,6 +137,10 @@ class Decisions:
         position = known.get(run_id, 0)
         if woken is not None:
             log = self._runs.drive(woken)
+        elif log is not None and log.outcome is None:
+            # Its run is on its way already; a stream of this decision begins with `run` all the same.
+            position = log.position
+            log.emit("run", {"thread_id": decided[0].thread_id, "run_id": run_id})
         elif log is None:
             raise ButlerError("internal", "The decision is recorded, but its run is driven by another server.")
         return Decided(decided, run_id, log, position)

@@ -8,7 +8,6 @@ import os
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -22,11 +21,11 @@ from butler.storage import conversations
 from butler.storage.conversations import Run
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
-from butler.tools.strays import kill_strays
 from graph.build import build_graph
 from graph.persistence import Pruner, open_checkpoints
 from nodes.context import Faculties
 from service.auth import ensure_owner
+from service.brain import Brain
 from service.butler import ButlerService
 from service.decisions import Decisions
 from service.events import RunLogs
@@ -69,7 +68,7 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
         stack.push_async_callback(pruner.aclose)
         graph = build_graph().compile(checkpointer=saver)
         logs = RunLogs()
-        runs = Runs(graph, saver, faculties, database, logs, pruner)
+        runs = Runs(Brain(graph, saver, faculties, database), faculties, database, logs, pruner)
         decisions = Decisions(database, runs, faculties.judge)
         service = ButlerService(faculties, database, runs, decisions)
         await recover(service)
@@ -100,7 +99,7 @@ async def recover(service: ButlerService) -> None:
     database, runs = service.database, service.runs
     running, waiting = await database.read(conversations.unfinished)
     for run in running:
-        await _settle_effects(service, run)
+        await runs.settle_effects(run)
     await service.decisions.expire(stamp())
     for run in running:
         await runs.recover(run)
@@ -112,18 +111,6 @@ async def recover(service: ButlerService) -> None:
 
     for run in await database.write(start):
         runs.drive(run, fresh=True)
-
-
-async def _settle_effects(service: ButlerService, run: Run) -> None:
-    """Stop what a dead process left running, then make its started actions unknown or repeatable (A8)."""
-    database = service.database
-    started = await database.read(lambda connection: ledger.interrupted_executions(connection, run.run_id))
-    for action in started:
-        await asyncio.to_thread(kill_strays, action.action_id)
-        tool = service.faculties.tools.get(action.tool)
-        repeat = tool is not None and tool.idempotent
-        await database.write(partial(ledger.after_crash, action=action, idempotent=repeat))
-        log.warning("effect_interrupted", action_id=action.action_id, tool=action.tool, repeated=repeat)
 
 
 async def _expire(service: ButlerService) -> None:

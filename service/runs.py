@@ -10,8 +10,6 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import structlog
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph.state import CompiledStateGraph
 from sqlalchemy import Connection, func, select
 
 from butler.approvals import ledger
@@ -23,10 +21,11 @@ from butler.storage import conversations, users
 from butler.storage.conversations import Lease, Run
 from butler.storage.database import Database
 from butler.storage.tables import actions, runs
+from butler.tools.strays import kill_strays
 from butler.types import Json
-from graph.build import recursion_limit
 from graph.persistence import Pruner
-from nodes.context import Faculties, TurnContext
+from nodes.context import Faculties
+from service.brain import Brain
 from service.events import RunLog, RunLogs
 from service.outcomes import NO_USAGE, entries_of_turn, outcome, said_so_far
 
@@ -34,20 +33,15 @@ log = structlog.get_logger("butler.runs")
 
 LEASE_SECONDS = 30.0
 RETRY_SECONDS = 5.0
-Graph = CompiledStateGraph[Any, TurnContext, Any, Any]
 
 
 class Runs:
     """Starts, drives, parks, finishes and cancels runs. Whoever moved a run to ``running`` calls `drive` once."""
 
-    def __init__(
-        self, graph: Graph, saver: AsyncSqliteSaver, faculties: Faculties, database: Database, logs: RunLogs,
-        pruner: Pruner,
-    ) -> None:  # fmt: skip
+    def __init__(self, brain: Brain, faculties: Faculties, database: Database, logs: RunLogs, pruner: Pruner) -> None:
         self.owner = new_id()
         self.logs = logs
-        self._graph = graph
-        self._saver = saver
+        self.brain = brain
         self._faculties = faculties
         self._database = database
         self._pruner = pruner
@@ -66,8 +60,11 @@ class Runs:
         """How many threads are being driven."""
         return len(self._tasks)
 
-    def drive(self, run: Run, *, fresh: bool = False, person: Principal | None = None) -> RunLog:
-        """Begin or go on with a run that this server has just moved to ``running``; returns its event log."""
+    def drive(self, run: Run, *, fresh: bool | None = False, person: Principal | None = None) -> RunLog:
+        """Begin or go on with a run that this server has just moved to ``running``; returns its event log.
+
+        `fresh` says whether the graph has yet to hear of the run; None looks it up in the checkpoints.
+        """
         run_log = self.logs.open(run.run_id, run.epoch)
         run_log.begin(run.thread_id)
         task = asyncio.create_task(self._drive_thread(run, run_log, fresh, person))
@@ -75,7 +72,7 @@ class Runs:
         task.add_done_callback(self._tasks.discard)
         return run_log
 
-    async def _drive_thread(self, run: Run, run_log: RunLog, fresh: bool, person: Principal | None) -> None:
+    async def _drive_thread(self, run: Run, run_log: RunLog, fresh: bool | None, person: Principal | None) -> None:
         """Drive a run to its end or park, then the thread's queue, one after the other."""
         following: Run | None = run
         while following is not None:
@@ -87,7 +84,7 @@ class Runs:
                 # Not even the failure could be written down, so the disk or its lock is the trouble.
                 log.error("run_held_up", run_id=current.run_id, retry_in=RETRY_SECONDS, exc_info=error)
                 await asyncio.sleep(RETRY_SECONDS)
-                fresh = not await self._has_begun(current)
+                fresh = None
                 continue
             if following is not None:
                 fresh, person = True, None
@@ -101,15 +98,18 @@ class Runs:
             lock = self._locks[thread_id] = asyncio.Lock()
         return lock
 
-    async def _drive_run(self, run: Run, run_log: RunLog, fresh: bool, person: Principal | None) -> Run | None:
+    async def _drive_run(self, run: Run, run_log: RunLog, fresh: bool | None, person: Principal | None) -> Run | None:
         """One run to its next stop. Returns the run that the thread goes on with, if any."""
+        if fresh is None:
+            await self.settle_effects(run)
+            fresh = not await self.brain.has_begun(run.thread_id, run.run_id)
         if not fresh:
             crash_point("resume_before")
         state_in: Json | None = {"incoming": await self._incoming(run, person)} if fresh else None
         while True:
             if run.run_id in self._cancelled:
                 return await self._end_cancelled(run, run_log)
-            work = asyncio.create_task(self._invoke(run, run_log, state_in))
+            work = asyncio.create_task(self.brain.invoke(run.thread_id, state_in, run_log.emit))
             self._working[run.run_id] = work
             try:
                 state = await work
@@ -123,6 +123,7 @@ class Runs:
                 return await self._end_failed(run, run_log, error)
             finally:
                 self._working.pop(run.run_id, None)
+            crash_point("resume_after")
             if not state.get("__interrupt__"):
                 return await self._end_finished(run, run_log, state)
             if await self._park(run, run_log, state):
@@ -159,22 +160,6 @@ class Runs:
             "run_id": run.run_id, "thread_id": run.thread_id, "message": run.message, "user_id": person.user_id,
             "user_name": person.name, "user_role": person.role,
         }  # fmt: skip
-
-    async def _invoke(self, run: Run, run_log: RunLog, state_in: Json | None) -> Json:
-        state: Json = await self._graph.ainvoke(
-            state_in,
-            self._config(run.thread_id),
-            context=TurnContext(self._faculties, run_log.emit),
-            durability="sync",
-        )
-        crash_point("resume_after")
-        return state
-
-    def _config(self, thread_id: str) -> Any:
-        return {
-            "configurable": {"thread_id": thread_id},
-            "recursion_limit": recursion_limit(self._faculties.max_tool_rounds),
-        }
 
     async def _park(self, run: Run, run_log: RunLog, state: Json) -> bool:
         """Mark the run parked, unless one of its open questions has been answered meanwhile."""
@@ -223,7 +208,7 @@ class Runs:
         await self._database.write(
             lambda connection: ledger.cancel_open(connection, run.run_id, actor="butler", via="run", why=why)
         )
-        await self._settle_history(run, why)
+        await self.brain.end_turn(run.thread_id, run.run_id, why)
         detail = f"Something went wrong inside Butler (incident {incident}). Your message is kept; try again."
         said = f"I'm sorry, I could not finish this: {detail}"
         run_log.emit("token", {"text": said})
@@ -248,32 +233,8 @@ class Runs:
                 {"action_id": action.action_id, "tool": action.tool, "args": {}, "verdict": action.verdict,
                  "phase": "failed", "result": action.result},
             )  # fmt: skip
-        state = await self._settle_history(run, "the turn was cancelled by a person")
+        state = await self.brain.end_turn(run.thread_id, run.run_id, "the turn was cancelled by a person")
         return await self._end(run, run_log, "cancelled", reply="", error=None, state=state)
-
-    async def _settle_history(self, run: Run, why: str) -> Json | None:
-        """Give every open call of the checkpoint its result from the ledger and end the turn there."""
-        config = self._config(run.thread_id)
-        snapshot = await self._graph.aget_state(config)
-        state: Json = snapshot.values
-        if state.get("incoming", {}).get("run_id") != run.run_id or "messages" not in state:
-            return None
-        recorded = {
-            action.call_id: action
-            for action in await self._database.read(lambda connection: ledger.of_run(connection, run.run_id))
-        }
-        messages = list(state["messages"])
-        if messages[-1].get("tool_calls"):
-            for call in messages[-1]["tool_calls"]:
-                action = recorded.get(call["id"])
-                result = (state.get("results") or {}).get(call["id"])
-                text = (action.result if action else None) or (result["text"] if result else None)
-                messages.append({"role": "tool", "tool_call_id": call["id"], "content": text or f"Not run: {why}."})
-        messages.append({"role": "assistant", "content": f"({why[0].upper()}{why[1:]}.)"})
-        ending = {"status": "failed", "reply": "", "error": None}
-        update = {"messages": messages, "calls": [], "ending": ending, "compact_due": False}
-        await self._graph.aupdate_state(config, update, as_node="think")
-        return state | update
 
     async def _end(
         self,
@@ -318,10 +279,15 @@ class Runs:
         if (work := self._working.get(run_id)) is not None:
             work.cancel()
 
-    async def _has_begun(self, run: Run) -> bool:
-        """Whether the thread's checkpoints know this run; if not, it starts from its message."""
-        snapshot = await self._graph.aget_state(self._config(run.thread_id))
-        return bool(snapshot.values.get("incoming", {}).get("run_id") == run.run_id)
+    async def settle_effects(self, run: Run) -> None:
+        """Stop what a dead process left running, then make its started actions unknown or repeatable (A8)."""
+        started = await self._database.read(partial(ledger.interrupted_executions, run_id=run.run_id))
+        for action in started:
+            await asyncio.to_thread(kill_strays, action.action_id)
+            tool = self._faculties.tools.get(action.tool)
+            repeat = tool is not None and tool.idempotent
+            await self._database.write(partial(ledger.after_crash, action=action, idempotent=repeat))
+            log.warning("effect_interrupted", action_id=action.action_id, tool=action.tool, repeated=repeat)
 
     async def recover(self, run: Run) -> None:
         """Go on with a run that was running when its server died (F3).
@@ -340,24 +306,15 @@ class Runs:
             return
         if renewed.cancel_requested:
             self._cancelled[run.run_id] = ("butler", "recovery")
-        run_log = self.drive(renewed, fresh=not await self._has_begun(renewed))
+        run_log = self.drive(renewed, fresh=None)
         run_log.emit("notice", {"text": "Butler was restarted; this turn goes on from where it was."})
-
-    async def ping(self) -> None:
-        """Prove that the checkpoint file answers."""
-        await self._saver.conn.execute_fetchall("SELECT 1")
-
-    async def context_of(self, thread_id: str) -> tuple[list[Json], str]:
-        """The recent messages and the summary of a thread as its newest checkpoint has them."""
-        values = (await self._graph.aget_state(self._config(thread_id))).values
-        return values.get("messages") or [], values.get("summary") or ""
 
     async def forget_thread(self, thread_id: str, run_ids: list[str]) -> None:
         """Stop what runs in a deleted thread, then remove its checkpoints."""
         for run_id in run_ids:
             self.cancel_running(run_id, actor="butler", via="delete")
         async with self._lock(thread_id):
-            await self._saver.adelete_thread(thread_id)
+            await self.brain.forget(thread_id)
         for run_id in run_ids:
             self._cancelled.pop(run_id, None)
             log_of_run = self.logs.get(run_id)

@@ -102,7 +102,9 @@ def decide(
         raise recorded(get(connection, action_id) or action)
     decided = Action.of_row(row)
     event = {"approve": "approved", "edit": "edited", "respond": "responded", "reject": "rejected"}[decision.kind]
-    note(connection, decided, event, actor=person.name, via=via, decision=decided.decision)  # type: ignore[arg-type]
+    # Edited arguments stay out of the audit, where nothing masks a tool's secret ones; their fingerprint is in.
+    said = {**(decided.decision or {}), "args": None, "run_fingerprint": decided.run_fingerprint}
+    note(connection, decided, event, actor=person.name, via=via, decision=said)  # type: ignore[arg-type]
     if decision.grant is not None:
         grants.create(connection, decided, person, decision.grant, via)
     return decided

@@ -153,20 +153,28 @@ def note(connection: Connection, action: Action, event: audit.AuditEvent, *, act
     )  # fmt: skip
 
 
-def begin(connection: Connection, action_id: str, check: Check) -> Action:
+@dataclass(frozen=True)
+class Claim:
+    """The answer to `begin`: the row as it stands, and whether the caller, and no one else, has to run it."""
+
+    action: Action
+    won: bool = False
+
+
+def begin(connection: Connection, action_id: str, check: Check) -> Claim:
     """Claim an action for execution: the one statement that lets an effect happen (A7, A8).
 
-    Returns the row as it now stands: ``started`` with `attempts` raised only for the caller that won; otherwise
-    whatever it was: pending, already done, refused by `check`. Raises LookupError when the row is gone.
+    Not won: the action is pending, done, refused by `check`, or started by somebody else. Raises LookupError when
+    the row is gone.
     """
     action = get(connection, action_id)
     if action is None:
         raise LookupError(action_id)
     if action.status not in ("allowed", "approved") or action.execution != "none":
-        return action
+        return Claim(action)
     objection = check(connection, action)
     if objection is not None:
-        return _hold(connection, action, objection)
+        return Claim(_hold(connection, action, objection))
     row = connection.execute(
         update(actions)
         .where(
@@ -179,7 +187,7 @@ def begin(connection: Connection, action_id: str, check: Check) -> Action:
     ).one()
     started = Action.of_row(row)
     note(connection, started, "started", actor="butler", via="run", attempt=started.attempts)
-    return started
+    return Claim(started, won=True)
 
 
 def _hold(connection: Connection, action: Action, objection: Objection) -> Action:
@@ -344,12 +352,12 @@ class Ledger:
             lambda connection: propose(connection, calls, run_id=run_id, thread_id=thread_id, person=person, rule=rule)
         )
 
-    async def begin(self, action_id: str, check: Check) -> Action:
+    async def begin(self, action_id: str, check: Check) -> Claim:
         """See `begin`."""
         crash_point("started_before")
-        action = await self._database.write(lambda connection: begin(connection, action_id, check))
+        claim = await self._database.write(lambda connection: begin(connection, action_id, check))
         crash_point("started_after")
-        return action
+        return claim
 
     async def finish(self, action_id: str, attempt: int, result: ToolResult) -> Action | None:
         """See `finish`."""

@@ -26,7 +26,7 @@ class Health:
         checks: dict[str, Json] = {}
         for name, probe in (
             ("database", service.database.read(no_rows)),
-            ("checkpoints", service.runs.ping()),
+            ("checkpoints", service.runs.brain.ping()),
         ):
             try:
                 await probe

@@ -1,0 +1,82 @@
+"""The brain as the service drives it: one compiled graph, its checkpoints, and what a thread's head says (B1)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph.state import CompiledStateGraph
+
+from butler.approvals import ledger
+from butler.storage.database import Database
+from butler.types import Json
+from graph.build import recursion_limit
+from nodes.context import Emit, Faculties, TurnContext
+
+Graph = CompiledStateGraph[Any, TurnContext, Any, Any]
+
+
+class Brain:
+    """Runs the graph on a thread and mends its head; the caller holds the thread's lock."""
+
+    def __init__(self, graph: Graph, saver: AsyncSqliteSaver, faculties: Faculties, database: Database) -> None:
+        self._graph = graph
+        self._saver = saver
+        self._faculties = faculties
+        self._database = database
+
+    def _config(self, thread_id: str) -> Any:
+        return {
+            "configurable": {"thread_id": thread_id},
+            "recursion_limit": recursion_limit(self._faculties.max_tool_rounds),
+        }
+
+    async def invoke(self, thread_id: str, state_in: Json | None, emit: Emit) -> Json:
+        """Go on to the next park or end; None as input continues from the head and answers no question."""
+        state: Json = await self._graph.ainvoke(
+            state_in, self._config(thread_id), context=TurnContext(self._faculties, emit), durability="sync"
+        )
+        return state
+
+    async def has_begun(self, thread_id: str, run_id: str) -> bool:
+        """Whether the thread's checkpoints know this run; if not, it starts from its message."""
+        snapshot = await self._graph.aget_state(self._config(thread_id))
+        return bool(snapshot.values.get("incoming", {}).get("run_id") == run_id)
+
+    async def context_of(self, thread_id: str) -> tuple[list[Json], str]:
+        """The recent messages and the summary of a thread as its newest checkpoint has them."""
+        values = (await self._graph.aget_state(self._config(thread_id))).values
+        return values.get("messages") or [], values.get("summary") or ""
+
+    async def end_turn(self, thread_id: str, run_id: str, why: str) -> Json | None:
+        """Give every open call of the head its result from the ledger and end the turn there.
+
+        Returns: the state as it then is; None when the head is not of this run.
+        """
+        config = self._config(thread_id)
+        state: Json = (await self._graph.aget_state(config)).values
+        if state.get("incoming", {}).get("run_id") != run_id or "messages" not in state:
+            return None
+        recorded = {
+            action.call_id: action.result for action in await self._database.read(partial(ledger.of_run, run_id=run_id))
+        }
+        results = state.get("results") or {}
+        messages = list(state["messages"])
+        if messages[-1].get("tool_calls"):
+            for call in messages[-1]["tool_calls"]:
+                known = recorded.get(call["id"]) or results.get(call["id"], {}).get("text")
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": known or f"Not run: {why}."})
+        messages.append({"role": "assistant", "content": f"({why[0].upper()}{why[1:]}.)"})
+        ending = {"status": "failed", "reply": "", "error": None}
+        update = {"messages": messages, "calls": [], "ending": ending, "compact_due": False}
+        await self._graph.aupdate_state(config, update, as_node="think")
+        return state | update
+
+    async def forget(self, thread_id: str) -> None:
+        """Remove all checkpoints of a thread."""
+        await self._saver.adelete_thread(thread_id)
+
+    async def ping(self) -> None:
+        """Prove that the checkpoint file answers."""
+        await self._saver.conn.execute_fetchall("SELECT 1")
