@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -45,8 +45,9 @@ def _migrated() -> bytes:
 
 
 def new_database(path: Path) -> Database:
-    """Open a fresh, migrated database file."""
-    path.write_bytes(_migrated())
+    """Open a database file; a fresh, migrated one unless there is one already."""
+    if not path.exists():
+        path.write_bytes(_migrated())
     return Database(path)
 
 
@@ -132,8 +133,3 @@ def audited(connection: Connection, action_id: str | None = None) -> Sequence[st
     return (
         connection.execute(query if action_id is None else query.where(audit.c.action_id == action_id)).scalars().all()
     )
-
-
-def look(database: Database, query: Callable[[Connection], list[Action]]) -> list[Action]:
-    """Read actions without an event loop."""
-    return database.write_now(query)

@@ -1,0 +1,315 @@
+"""The ledger against a simple model under every order of events that hypothesis can think of (A5 to A9, B6)."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, precondition, rule
+from sqlalchemy import Connection, select
+
+from butler.approvals import ledger
+from butler.approvals.actions import Action, DecisionKind
+from butler.approvals.decide import Decision, decide
+from butler.approvals.ledger import Objection
+from butler.clock import stamp
+from butler.errors import ButlerError
+from butler.ids import CODE_LETTERS
+from butler.people import Principal
+from butler.storage import tables
+from butler.types import Ruling, ToolResult, Verdict
+from tests.support.clockwork import MovingClock
+from tests.support.parts import ADMIN, BOT, MAX, MIA, judge, new_database, proposal, registry, ruling, tool
+
+State = Literal["ready", "asking", "going", "over"]
+
+# Which events may follow which state: the whole life of an action. `started` needs `ready`, and uses it up.
+LIFE: dict[State | None, dict[str, State]] = {
+    None: {"allowed": "ready", "requested": "asking", "refused": "over"},
+    "ready": {"started": "going", "requested": "asking", "refused": "over", "cancelled": "over"},
+    "asking": {
+        "approved": "ready", "edited": "ready", "responded": "over", "rejected": "over", "expired": "over",
+        "cancelled": "over",
+    },
+    "going": {"done": "over", "failed": "over", "unknown": "asking", "repeated": "ready", "cancelled": "over"},
+    "over": {},
+}  # fmt: skip
+
+STATUS_AFTER = {
+    "allowed": "allowed", "requested": "pending", "refused": "refused", "approved": "approved", "edited": "approved",
+    "responded": "approved", "rejected": "rejected", "expired": "expired", "cancelled": "cancelled",
+    "unknown": "pending",
+}  # fmt: skip
+EXECUTION_AFTER = {
+    "started": "started", "done": "done", "failed": "failed", "unknown": "unknown", "repeated": "none",
+    "responded": "done", "approved": "none",
+}  # fmt: skip
+EVENT_OF: dict[DecisionKind, str] = {
+    "approve": "approved", "edit": "edited", "reject": "rejected", "respond": "responded"
+}  # fmt: skip
+
+
+@dataclass
+class Shadow:
+    """What the model believes about one action."""
+
+    action_id: str
+    run_id: str
+    requester: Principal
+    fingerprint: str
+    deciders: tuple[str, ...] | None
+    expires: datetime | None
+    status: str = ""
+    execution: str = "none"
+    attempts: int = 0
+    decided: bool = False
+    edited: bool = False
+    events: list[str] = field(default_factory=list)
+
+    @property
+    def state(self) -> State | None:
+        state: State | None = None
+        for event in self.events:
+            state = LIFE[state][event]
+        return state
+
+    def happen(self, event: str) -> None:
+        self.events.append(event)
+        assert self.state is not None
+        self.status = STATUS_AFTER.get(event, self.status)
+        self.execution = EXECUTION_AFTER.get(event, self.execution)
+        self.attempts += event == "started"
+
+    def hold(self) -> None:
+        status = self.status
+        self.happen("refused")
+        self.status, self.execution = status, "failed"
+
+    def may_be_decided_by(self, person: Principal) -> bool:
+        if person.role in ("admin", "agent"):
+            return person.role == "admin"
+        named = self.deciders or ("admin",)
+        return person.name in named or "member" in named or ("requester" in named and person == self.requester)
+
+
+PERSONS = st.sampled_from([ADMIN, MIA, MAX, BOT])
+VERDICTS: tuple[Verdict, ...] = ("allow", "approve", "approve", "refuse")
+RULINGS = st.builds(
+    ruling,
+    st.sampled_from(VERDICTS),
+    deciders=st.sampled_from([None, ("admin",), ("mia",), ("member",), ("requester",)]),
+    expires_in=st.sampled_from([None, 10.0, 60.0]),
+)
+DECISIONS: dict[DecisionKind, dict[str, Any]] = {
+    "approve": {}, "edit": {"args": {"text": "edited"}}, "reject": {"reason": "no"}, "respond": {"response": "told"},
+}  # fmt: skip
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Every rule does one thing to the ledger on disk and the same to the model."""
+
+    actions = Bundle[Shadow]("actions")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory()
+        self.database = new_database(Path(self.directory.name) / "butler.db")
+        self.clock = MovingClock()
+        self.clock.__enter__()
+        self.judge = judge(registry(tool("act")))
+        self.shadows: list[Shadow] = []
+        self.rows: dict[str, Action] = {}
+
+    def teardown(self) -> None:
+        self.clock.__exit__()
+        self.database.close()
+        self.directory.cleanup()
+
+    @rule(target=actions, rulings=st.lists(RULINGS, min_size=1, max_size=3), person=st.sampled_from([ADMIN, MIA, MAX]))
+    def propose(self, rulings: list[Ruling], person: Principal) -> Any:
+        run_id = f"run-{len(self.shadows)}"
+        calls = [proposal(f"call-{index}", index, text=f"{run_id}/{index}") for index in range(len(rulings))]
+
+        def write(connection: Connection) -> list[Action]:
+            return ledger.propose(
+                connection, calls, run_id=run_id, thread_id="thread", person=person,
+                rule=lambda _, call: rulings[call.position],
+            )  # fmt: skip
+
+        before = self.clock.moment
+        rows = self.database.write_now(write)
+        made = []
+        for row, given in zip(rows, rulings, strict=True):
+            asks = given.verdict == "approve"
+            expires = before + timedelta(seconds=given.expires_in) if asks and given.expires_in else None
+            shadow = Shadow(row.action_id, run_id, person, row.fingerprint, given.deciders, expires)
+            shadow.happen({"allow": "allowed", "approve": "requested", "refuse": "refused"}[given.verdict])
+            made.append(shadow)
+        self.shadows += made
+        # A crash after the commit proposes the same calls again: the same rows, and nothing new.
+        assert [row.action_id for row in self.database.write_now(write)] == [row.action_id for row in rows]
+        return multiple(*made)
+
+    @rule(shadow=actions, check=st.sampled_from(["fine", "fine", "fine", "ask", "refuse"]))
+    def begin(self, shadow: Shadow, check: str) -> None:
+        objection = {
+            "fine": None, "ask": Objection("policy asks now", ruling("approve", name="stricter")),
+            "refuse": Objection("policy refuses now", ruling("refuse")),
+        }[check]  # fmt: skip
+        claim = self.database.write_now(
+            lambda connection: ledger.begin(connection, shadow.action_id, lambda *_: objection)
+        )
+        assert claim.won == (shadow.state == "ready" and check == "fine")
+        if shadow.state == "ready":
+            if check == "fine":
+                shadow.happen("started")
+            elif check == "ask" and shadow.status == "allowed":
+                shadow.happen("requested")
+                shadow.deciders, shadow.expires, shadow.decided = None, None, False
+            else:
+                shadow.hold()
+        assert (claim.action.attempts, claim.action.execution) == (shadow.attempts, shadow.execution)
+
+    @rule(shadow=actions, behind=st.sampled_from([0, 0, 1]), is_error=st.booleans())
+    def finish(self, shadow: Shadow, behind: int, is_error: bool) -> None:
+        result = ToolResult(f"result {shadow.attempts}", is_error)
+        attempt = shadow.attempts - behind
+        row = self.database.write_now(lambda connection: ledger.finish(connection, shadow.action_id, attempt, result))
+        owns = shadow.state == "going" and not behind
+        assert (row is not None) == owns
+        if owns:
+            shadow.happen("failed" if is_error else "done")
+            assert row is not None and row.result == result.text and row.result_is_error == is_error
+
+    @rule(
+        shadow=actions, person=PERSONS, kind=st.sampled_from(sorted(DECISIONS)),
+        shown=st.sampled_from(["none", "right", "right", "wrong"]),
+    )  # fmt: skip
+    def decide(self, shadow: Shadow, person: Principal, kind: DecisionKind, shown: str) -> None:
+        seen = {"none": None, "right": shadow.fingerprint, "wrong": "0" * 64}[shown]
+        decision = Decision(kind, fingerprint=seen, **DECISIONS[kind])
+        expected = self._refusal(shadow, person, kind, shown)
+        earlier = self.rows[shadow.action_id]
+
+        def write(connection: Connection) -> Action:
+            return decide(connection, shadow.action_id, decision, person, via="test", judge=self.judge)
+
+        if expected is None:
+            row = self.database.write_now(write)
+            shadow.happen(EVENT_OF[kind])
+            shadow.decided = True
+            shadow.edited |= kind == "edit"
+            assert row.decision is not None
+            assert (row.decision["decision"], row.decision["by"]) == (kind, person.name)
+        else:
+            with pytest.raises(ButlerError) as refused:
+                self.database.write_now(write)
+            assert refused.value.code == expected
+            if expected == "already_decided" and shadow.decided and shadow.status in ("approved", "rejected"):
+                assert refused.value.extras["decision"] == earlier.decision
+
+    def _refusal(self, shadow: Shadow, person: Principal, kind: DecisionKind, shown: str) -> str | None:
+        if shadow.status in ("allowed", "refused"):
+            return "not_found"
+        if not shadow.may_be_decided_by(person):
+            return "not_an_approver"
+        if shadow.status != "pending":
+            return "expired" if shadow.status == "expired" else "already_decided"
+        if shadow.expires is not None and shadow.expires <= self.clock.moment:
+            return "expired"
+        if shown == "wrong":
+            return "stale_decision"
+        return "invalid_request" if kind == "edit" and shadow.execution == "unknown" else None
+
+    @rule(seconds=st.sampled_from([1.0, 9.0, 50.0]), look=st.booleans())
+    def let_time_pass(self, seconds: float, look: bool) -> None:
+        self.clock.move(seconds)
+        if look:
+            expired = self.database.write_now(lambda connection: ledger.expire_due(connection, stamp()))
+            due = {
+                shadow.action_id
+                for shadow in self.shadows
+                if shadow.status == "pending" and shadow.expires is not None and shadow.expires <= self.clock.moment
+            }
+            assert {row.action_id for row in expired} == due
+            for shadow in self.shadows:
+                if shadow.action_id in due:
+                    shadow.happen("expired")
+
+    @precondition(lambda self: any(shadow.state == "going" for shadow in self.shadows))
+    @rule(idempotent=st.booleans())
+    def crash(self, idempotent: bool) -> None:
+        """The process dies; the next one settles everything that was under way."""
+
+        def recover(connection: Connection) -> None:
+            for run_id in {shadow.run_id for shadow in self.shadows}:
+                for row in ledger.interrupted_executions(connection, run_id):
+                    ledger.after_crash(connection, row, idempotent=idempotent)
+
+        self.database.write_now(recover)
+        for shadow in self.shadows:
+            if shadow.state == "going":
+                shadow.happen("repeated" if idempotent else "unknown")
+                shadow.expires = shadow.expires if idempotent else None
+
+    @rule(shadow=actions)
+    def cancel(self, shadow: Shadow) -> None:
+        ended = self.database.write_now(
+            lambda connection: ledger.cancel_open(connection, shadow.run_id, actor="ada", via="test", why="enough")
+        )
+        opened = [one for one in self.shadows if one.run_id == shadow.run_id and one.state != "over"]
+        assert {row.action_id for row in ended} == {one.action_id for one in opened}
+        for one in opened:
+            if one.execution == "started":
+                one.execution = "unknown"
+            one.happen("cancelled")
+
+    @invariant()
+    def the_rows_are_what_the_model_says(self) -> None:
+        def read(connection: Connection) -> tuple[dict[str, Action], dict[str, list[str]]]:
+            rows = map(Action.of_row, connection.execute(select(tables.actions)))
+            events: dict[str, list[str]] = {}
+            for action_id, event in connection.execute(
+                select(tables.audit.c.action_id, tables.audit.c.event).order_by(tables.audit.c.seq)
+            ):
+                events.setdefault(action_id, []).append(event)
+            return {row.action_id: row for row in rows}, events
+
+        self.rows, events = self.database.write_now(read)
+        assert set(self.rows) == set(events) == {shadow.action_id for shadow in self.shadows}
+        for shadow in self.shadows:
+            row = self.rows[shadow.action_id]
+            assert (row.status, row.execution, row.attempts) == (shadow.status, shadow.execution, shadow.attempts)
+            assert events[shadow.action_id] == shadow.events  # one audit row for every transition, and no other
+            assert (row.decision is not None) == shadow.decided
+            assert (row.run_args is not None) == shadow.edited
+            # Whatever is over has the one result that the model gets; what is open has none.
+            assert (row.result is not None) == (shadow.state == "over")
+
+        self.what_waits_has_a_code_of_its_own_and_nothing_else_has_one()
+        self.nothing_runs_more_often_than_it_was_licensed()
+
+    def what_waits_has_a_code_of_its_own_and_nothing_else_has_one(self) -> None:
+        codes = [row.code for row in self.rows.values() if row.status == "pending"]
+        assert len(set(codes)) == len(codes)
+        assert all(code and 4 <= len(code) <= 8 and set(code) <= set(CODE_LETTERS) for code in codes)
+        assert all(row.code is None for row in self.rows.values() if row.status != "pending")
+
+    def nothing_runs_more_often_than_it_was_licensed(self) -> None:
+        for shadow in self.shadows:
+            licences = sum(event in ("allowed", "approved", "edited", "repeated") for event in shadow.events)
+            assert self.rows[shadow.action_id].attempts <= licences
+            if shadow.events[0] == "refused" or shadow.events == ["requested", "rejected"]:
+                assert self.rows[shadow.action_id].attempts == 0
+
+
+TestTheLedger = LedgerMachine.TestCase
+TestTheLedger.settings = settings(
+    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
