@@ -18,6 +18,7 @@ import httptools
 import orjson
 
 _PATIENCE = 120.0
+_LONGEST_IDLE = 2.0
 
 
 class ConnectionLost(Exception):
@@ -68,6 +69,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.alive = False
+        self.idle_since = 0.0
         self._exchange: _Exchange | None = None
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
@@ -159,6 +161,7 @@ class Client:
             connection.close()
             raise
         if connection.alive:
+            connection.idle_since = time.perf_counter()
             self._idle.append(connection)
         return response
 
@@ -175,8 +178,10 @@ class Client:
     async def _take(self) -> _Connection:
         while self._idle:
             connection = self._idle.pop()
-            if connection.alive:
+            # A server closes what is idle (uvicorn: after 5 s); a request sent at that moment would be lost.
+            if connection.alive and time.perf_counter() - connection.idle_since < _LONGEST_IDLE:
                 return connection
+            connection.close()
         try:
             _, connection = await asyncio.get_running_loop().create_connection(_Connection, self._host, self._port)
         except OSError as error:

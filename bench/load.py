@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from bench.client import ConnectionLost
 from bench.peers import Floor, Peer, Turn
 from bench.process import Cpu, HarnessError
 
@@ -57,8 +58,10 @@ async def run_block(peer: Peer, operation: Operation, count: int, concurrency: i
         async with asyncio.TaskGroup() as group:
             for _ in range(min(concurrency, count)):
                 group.create_task(work())
+    except* ConnectionLost as lost:
+        raise HarnessError(f"{peer.name} closed a connection: {lost.exceptions[0]}\n{peer.log_tail()}") from lost
     except* HarnessError as errors:
-        raise errors.exceptions[0] from None
+        raise errors.exceptions[0] from errors
     seconds = time.perf_counter() - started
     return Block(turns, seconds, _cpu(peer) - before)
 

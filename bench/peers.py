@@ -95,13 +95,16 @@ class Peer(ABC):
 
     def _checked(self, response: Response) -> Response:
         if response.status >= 400:
-            log = self._server.log_tail() if self._server is not None else ""
-            raise HarnessError(f"{self.name}: HTTP {response.status}: {response.body[:500]!r}\n{log}")
+            raise HarnessError(f"{self.name}: HTTP {response.status}: {response.body[:500]!r}\n{self.log_tail()}")
         return response
 
     def _outcome(self, response: Response, stream: bool) -> Any:
         self._checked(response)
         return response.events()[-1][1] if stream else response.json()
+
+    def log_tail(self) -> str:
+        """The end of what the server printed."""
+        return "" if self._server is None else self._server.log_tail()
 
     def disk_bytes(self) -> int:
         """Bytes of all files in the data directory; ask after a stop, so that the WAL is folded in."""
