@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from typing import TextIO, cast
 
 import structlog
 import uvicorn
@@ -24,6 +25,29 @@ from service.wiring import Configuration, read_configuration
 
 REQUESTS_GRACE_SECONDS = 10
 STREAMS_GRACE_SECONDS = 5.0
+
+
+class LastingStream:
+    """Standard error for log lines: a full disk or a closed pipe must not stop a turn that has something to say."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.lost = 0
+
+    def write(self, text: str) -> int:
+        """Write a line, or count it as lost."""
+        try:
+            return self._stream.write(text)
+        except (OSError, ValueError):
+            self.lost += 1
+            return 0
+
+    def flush(self) -> None:
+        """Flush, or count it as lost."""
+        try:
+            self._stream.flush()
+        except (OSError, ValueError):
+            self.lost += 1
 
 
 class HouseServer(uvicorn.Server):
@@ -124,7 +148,7 @@ def _set_up_logging() -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, LastingStream(sys.stderr))),
     )
 
 

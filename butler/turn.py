@@ -47,13 +47,15 @@ class TurnState(TypedDict, total=False):
     """Everything that survives between nodes.
 
     `messages` is the recent window in the OpenAI chat format, older talk lives in `summary`. `turn_start` is the index
-    of the current turn's user message. `rounds` counts model → tools rounds over the whole turn, parks included (A1).
+    of the user message of the run `turn_of`; both change only once `intake` has put that message in. `rounds` counts
+    model → tools rounds over the whole turn, parks included (A1).
     """
 
     incoming: Incoming
     messages: list[Json]
     summary: str
     last_compacted_at: str | None
+    turn_of: str
     turn_start: int
     rounds: int
     usage: dict[str, int]

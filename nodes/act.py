@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from butler.approvals.actions import Action
+from butler.approvals.ledger import Claim
 from butler.approvals.show import approval, interrupt_payload
 from butler.turn import ActInput, Call, Result
 from butler.types import Invocation, ToolResult
@@ -20,22 +21,33 @@ async def act(state: ActInput, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     What a resume carries is never read here: a decision exists only once `decide()` wrote it, so a bare, stale,
     doubled or lost resume can't approve anything.
     """
-    faculties = runtime.context.faculties
-    call = state["call"]
-    try:
-        claim = await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)
-    except LookupError:
-        return _result(call, "Not run: its record is gone from the ledger.", is_error=True)
-    while claim.action.status == "pending":
-        interrupt(interrupt_payload(claim.action, faculties.tools, faculties.redactor))
-        claim = await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)
-    action = claim.action
-    if claim.won:
-        action = await _execute(action, runtime.context)
-    elif action.execution == "started":
-        # Running it here could be the second time; the service settles it as unknown.
-        raise RuntimeError(f"the action {action.action_id} was started elsewhere and has no result")
-    return _result(call, told_to_model(action), is_error=bool(action.result_is_error))
+    call, context = state["call"], runtime.context
+    with context.round.taking_part():
+        try:
+            claim = await _claim_or_wait(call["action_id"], context)
+        except LookupError:
+            return _result(call, "Not run: its record is gone from the ledger.", is_error=True)
+        action = claim.action
+        if claim.won:
+            action = await _execute(action, context)
+        elif action.execution == "started":
+            # Running it here could be the second time; the service settles it as unknown.
+            raise RuntimeError(f"the action {action.action_id} was started elsewhere and has no result")
+        return _result(call, told_to_model(action), is_error=bool(action.result_is_error))
+
+
+async def _claim_or_wait(action_id: str, context: TurnContext) -> Claim:
+    """Claim the action as soon as it is decided; park once nothing else of the round is at work."""
+    faculties = context.faculties
+    while True:
+        version = context.round.version
+        claim = await faculties.ledger.begin(action_id, faculties.judge.at_execution)
+        if claim.action.status != "pending":
+            return claim
+        if context.round.others_at_work:
+            await context.round.changed_since(version)
+        else:
+            interrupt(interrupt_payload(claim.action, faculties.tools, faculties.redactor))
 
 
 async def _execute(action: Action, context: TurnContext) -> Action:

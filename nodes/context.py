@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
@@ -14,6 +14,7 @@ from butler.redact import Redactor
 from butler.tools.registry import ToolRegistry
 from butler.turn import Incoming
 from butler.types import Json
+from nodes.rounds import Round
 
 Emit = Callable[[str, Json], None]
 
@@ -43,6 +44,7 @@ class TurnContext:
 
     faculties: Faculties
     emit: Emit
+    round: Round = field(default_factory=Round)
 
 
 def requester(incoming: Incoming) -> Principal:

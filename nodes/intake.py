@@ -25,9 +25,15 @@ async def intake(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, A
             runtime.context.emit("notice", {"text": folded.notice})
     text = incoming["message"]
     update |= {
-        "turn_start": len(messages), "rounds": 0, "usage": {}, "command": False, "calls": [], "results": None,
+        "turn_of": incoming["run_id"],
+        "turn_start": len(messages),
+        "rounds": 0,
+        "usage": {},
+        "command": False,
+        "calls": [],
+        "results": None,
         "ending": None,
-    }  # fmt: skip
+    }
     messages.append({"role": "user", "content": text})
     if text.startswith("/"):
         update["command"] = True

@@ -14,6 +14,7 @@ from butler.errors import ButlerError
 from butler.people import Principal
 from butler.storage.tables import actions
 
+MOST_CURSOR_CHARACTERS = 300
 SHOWN_STATUSES = ("pending", "approved", "rejected", "expired", "cancelled")
 
 
@@ -24,10 +25,13 @@ def encode_cursor(*values: str) -> str:
 
 def decode_cursor(cursor: str, count: int = 2) -> tuple[str, ...]:
     """Raises ButlerError ``invalid_request`` for anything that `encode_cursor` did not write."""
-    try:
-        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error):
-        values = None
+    values: object = None
+    if len(cursor) <= MOST_CURSOR_CHARACTERS:
+        try:
+            text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+            values = json.loads(text) if text.isprintable() and "\\" not in text else None
+        except (ValueError, binascii.Error):
+            values = None
     if not isinstance(values, list) or len(values) != count or not all(isinstance(one, str) for one in values):
         raise ButlerError("invalid_request", "The cursor is not one that a list gave; leave it out to begin anew.")
     return tuple(values)

@@ -13,6 +13,7 @@ from butler.storage.database import Database
 from butler.types import Json
 from graph.build import recursion_limit
 from nodes.context import Emit, Faculties, TurnContext
+from nodes.rounds import Round
 
 Graph = CompiledStateGraph[Any, TurnContext, Any, Any]
 
@@ -32,10 +33,10 @@ class Brain:
             "recursion_limit": recursion_limit(self._faculties.max_tool_rounds),
         }
 
-    async def invoke(self, thread_id: str, state_in: Json | None, emit: Emit) -> Json:
+    async def invoke(self, thread_id: str, state_in: Json | None, emit: Emit, calls: Round) -> Json:
         """Go on to the next park or end; None as input continues from the head and answers no question."""
         state: Json = await self._graph.ainvoke(
-            state_in, self._config(thread_id), context=TurnContext(self._faculties, emit), durability="sync"
+            state_in, self._config(thread_id), context=TurnContext(self._faculties, emit, calls), durability="sync"
         )
         return state
 
@@ -52,12 +53,14 @@ class Brain:
     async def end_turn(self, thread_id: str, run_id: str, why: str) -> Json | None:
         """Give every open call of the head its result from the ledger and end the turn there.
 
-        Returns: the state as it then is; None when the head is not of this run.
+        Returns: the state as it then is; None when the turn has not got as far as `intake`.
         """
         config = self._config(thread_id)
         state: Json = (await self._graph.aget_state(config)).values
-        if state.get("incoming", {}).get("run_id") != run_id or "messages" not in state:
+        if state.get("turn_of") != run_id:
             return None
+        if state.get("ending") is not None:
+            return state
         recorded = {
             action.call_id: action.result for action in await self._database.read(partial(ledger.of_run, run_id=run_id))
         }

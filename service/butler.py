@@ -163,10 +163,7 @@ class ButlerService:
         lease = self.runs.lease()
 
         def transaction(connection: Connection) -> tuple[Run, Run | None]:
-            run = conversations.get_run(connection, run_id)
-            if run is None:
-                raise ButlerError("not_found", f"There is no run {run_id!r}.")
-            conversations.owned_thread(connection, run.thread_id, person)
+            run = _owned_run(connection, run_id, person)
             return conversations.ask_to_cancel(connection, run), self.runs.claim_parked(connection, run_id, lease)
 
         run, woken = await self.database.write(transaction)
@@ -203,13 +200,7 @@ class ButlerService:
 
     async def _run(self, person: Principal, run_id: str) -> tuple[Run, list[Action]]:
         def query(connection: Connection) -> tuple[Run, list[Action]]:
-            run = conversations.get_run(connection, run_id)
-            if run is None:
-                raise ButlerError("not_found", f"There is no run {run_id!r}.")
-            try:
-                conversations.owned_thread(connection, run.thread_id, person)
-            except ButlerError:
-                raise ButlerError("not_found", f"There is no run {run_id!r}.") from None
+            run = _owned_run(connection, run_id, person)
             waits = run.status in ("parked", "queued")
             return run, ledger.pending_of_thread(connection, run.thread_id) if waits else []
 
@@ -254,6 +245,18 @@ class ButlerService:
 
     def _outcome(self, run: Run, pending: Sequence[Action]) -> Json:
         return outcome(run, pending, self.faculties.tools, self.faculties.redactor)
+
+
+def _owned_run(connection: Connection, run_id: str, person: Principal) -> Run:
+    """The run. Raises ButlerError ``not_found`` also when it is of somebody else's thread."""
+    run = conversations.get_run(connection, run_id)
+    if run is not None:
+        try:
+            conversations.owned_thread(connection, run.thread_id, person)
+            return run
+        except ButlerError:
+            run = None
+    raise ButlerError("not_found", f"There is no run {run_id!r}.")
 
 
 def thread_item(row: Row[Any], pending: int) -> Json:

@@ -115,6 +115,8 @@ class Decisions:
             ]
             run_id = decided[0].run_id
             woken = self._runs.claim_parked(connection, run_id, lease)
+            if woken is None and conversations.get_run(connection, run_id) is None:
+                raise ButlerError("not_found", "The thread of this approval has been deleted.")
             if said is not None and said[0] == decided[0].thread_id:
                 run = woken or conversations.get_run(connection, run_id)
                 if run is not None:
@@ -137,12 +139,14 @@ class Decisions:
         position = known.get(run_id, 0)
         if woken is not None:
             log = self._runs.drive(woken)
-        elif log is not None and log.outcome is None:
+            return Decided(decided, run_id, log, position)
+        self._runs.stir(run_id)
+        if log is None:
+            log = self._runs.logs.open(run_id)
+        if log.outcome is None:
             # Its run is on its way already; a stream of this decision begins with `run` all the same.
             position = log.position
             log.emit("run", {"thread_id": decided[0].thread_id, "run_id": run_id})
-        elif log is None:
-            raise ButlerError("internal", "The decision is recorded, but its run is driven by another server.")
         return Decided(decided, run_id, log, position)
 
     async def _note_refusal(self, error: ButlerError, person: Principal, via: str, choose: Choose) -> None:
@@ -160,19 +164,20 @@ class Decisions:
         await self._database.write(transaction)
 
     @carried_through
-    async def expire(self, moment: str) -> int:
+    async def expire(self, moment: str) -> None:
         """Expire what is due and wake the threads that waited for it (A9)."""
         lease = self._runs.lease()
 
-        def transaction(connection: Connection) -> tuple[int, list[Run]]:
-            expired = ledger.expire_due(connection, moment)
-            woken = [self._runs.claim_parked(connection, run_id, lease) for run_id in {one.run_id for one in expired}]
-            return len(expired), [run for run in woken if run is not None]
+        def transaction(connection: Connection) -> tuple[set[str], list[Run]]:
+            run_ids = {action.run_id for action in ledger.expire_due(connection, moment)}
+            woken = [self._runs.claim_parked(connection, run_id, lease) for run_id in run_ids]
+            return run_ids, [run for run in woken if run is not None]
 
-        count, woken = await self._database.write(transaction)
+        run_ids, woken = await self._database.write(transaction)
         for run in woken:
             self._runs.drive(run)
-        return count
+        for run_id in run_ids:
+            self._runs.stir(run_id)
 
 
 def resolve(

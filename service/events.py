@@ -84,6 +84,9 @@ class RunLog:
         An `end` of an earlier stretch, and the `run` of a later one, are left out: each stream has one of each.
         """
         first = True
+        if self.outcome is not None and position >= len(self._frames):
+            # A client that has seen the end and comes back gets it again, under the same number.
+            position = len(self._frames) - 1
         while True:
             chunk: list[bytes] = []
             while position < len(self._frames):
@@ -127,8 +130,12 @@ class RunLog:
     async def _changed(self, seconds: float | None) -> bool:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        done, _ = await asyncio.wait([waiter], timeout=seconds)
-        return bool(done)
+        try:
+            done, _ = await asyncio.wait([waiter], timeout=seconds)
+            return bool(done)
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
 
 
 class RunLogs:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from butler.approvals import ledger
 from butler.clock import stamp
@@ -29,7 +28,7 @@ from service.brain import Brain
 from service.butler import ButlerService
 from service.decisions import Decisions
 from service.events import RunLogs
-from service.runs import Runs
+from service.runs import TROUBLE, Runs
 from service.wiring import Configuration, build_faculties
 
 log = structlog.get_logger("butler.house")
@@ -120,7 +119,7 @@ async def _expire(service: ButlerService) -> None:
             due = await service.database.read(ledger.next_expiry)
             if due is not None and due <= stamp():
                 await service.decisions.expire(stamp())
-        except SQLAlchemyError as error:
+        except TROUBLE as error:
             log.warning("expiry_held_up", error=str(error))
         await asyncio.sleep(EXPIRY_PAUSE_SECONDS)
 

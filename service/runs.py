@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sqlite3
 import time
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from butler.approvals import ledger
 from butler.approvals.actions import Action
@@ -25,6 +27,7 @@ from butler.tools.strays import kill_strays
 from butler.types import Json
 from graph.persistence import Pruner
 from nodes.context import Faculties
+from nodes.rounds import Round
 from service.brain import Brain
 from service.events import RunLog, RunLogs
 from service.outcomes import NO_USAGE, entries_of_turn, outcome, said_so_far
@@ -33,6 +36,8 @@ log = structlog.get_logger("butler.runs")
 
 LEASE_SECONDS = 30.0
 RETRY_SECONDS = 5.0
+TROUBLE = (SQLAlchemyError, sqlite3.Error, OSError)
+"""The disk or its locks: the run is tried again, since nothing can be written down meanwhile."""
 
 
 class Runs:
@@ -45,7 +50,8 @@ class Runs:
         self._faculties = faculties
         self._database = database
         self._pruner = pruner
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._rounds: WeakValueDictionary[str, Round] = WeakValueDictionary()
         self._working: dict[str, asyncio.Task[Any]] = {}
         self._cancelled: dict[str, tuple[str, str]] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -68,8 +74,8 @@ class Runs:
         run_log = self.logs.open(run.run_id, run.epoch)
         run_log.begin(run.thread_id)
         task = asyncio.create_task(self._drive_thread(run, run_log, fresh, person))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = run.thread_id
+        task.add_done_callback(self._tasks.pop)
         return run_log
 
     async def _drive_thread(self, run: Run, run_log: RunLog, fresh: bool | None, person: Principal | None) -> None:
@@ -81,7 +87,8 @@ class Runs:
                 async with self._lock(current.thread_id):
                     following = await self._drive_run(current, run_log, fresh, person)
             except Exception as error:
-                # Not even the failure could be written down, so the disk or its lock is the trouble.
+                # Not even the failure could be written down. The run is still this server's, so it tries again;
+                # `settle_effects` sees to it that nothing which was started runs a second time.
                 log.error("run_held_up", run_id=current.run_id, retry_in=RETRY_SECONDS, exc_info=error)
                 await asyncio.sleep(RETRY_SECONDS)
                 fresh = None
@@ -100,6 +107,14 @@ class Runs:
 
     async def _drive_run(self, run: Run, run_log: RunLog, fresh: bool | None, person: Principal | None) -> Run | None:
         """One run to its next stop. Returns the run that the thread goes on with, if any."""
+        try:
+            return await self._go_on(run, run_log, fresh, person)
+        except TROUBLE:
+            raise
+        except Exception as error:
+            return await self._end_failed(run, run_log, error)
+
+    async def _go_on(self, run: Run, run_log: RunLog, fresh: bool | None, person: Principal | None) -> Run | None:
         if fresh is None:
             await self.settle_effects(run)
             fresh = not await self.brain.has_begun(run.thread_id, run.run_id)
@@ -109,7 +124,8 @@ class Runs:
         while True:
             if run.run_id in self._cancelled:
                 return await self._end_cancelled(run, run_log)
-            work = asyncio.create_task(self.brain.invoke(run.thread_id, state_in, run_log.emit))
+            calls = self._rounds[run.run_id] = Round()
+            work = asyncio.create_task(self.brain.invoke(run.thread_id, state_in, run_log.emit, calls))
             self._working[run.run_id] = work
             try:
                 state = await work
@@ -126,11 +142,12 @@ class Runs:
             crash_point("resume_after")
             if not state.get("__interrupt__"):
                 return await self._end_finished(run, run_log, state)
-            if await self._park(run, run_log, state):
-                if run.run_id not in self._cancelled or await self._claim_parked(run) is None:
-                    return None
-                continue
-            state_in = None  # A decision arrived while the graph was on its way to the park.
+            stop = await self._park(run, run_log, state)
+            if stop == "gone":
+                return None
+            if stop == "parked" and (run.run_id not in self._cancelled or await self._claim_parked(run) is None):
+                return None
+            state_in = None  # A decision, or the wish to cancel, arrived on the way to the park.
 
     async def _claim_parked(self, run: Run) -> Run | None:
         lease = self.lease()
@@ -161,36 +178,46 @@ class Runs:
             "user_name": person.name, "user_role": person.role,
         }  # fmt: skip
 
-    async def _park(self, run: Run, run_log: RunLog, state: Json) -> bool:
-        """Mark the run parked, unless one of its open questions has been answered meanwhile."""
+    async def _park(self, run: Run, run_log: RunLog, state: Json) -> Literal["parked", "answered", "gone"]:
+        """Mark the run parked, unless an open question has been answered meanwhile or the run was deleted."""
         waiting = [entry.value["action_id"] for entry in state["__interrupt__"]]
         entries = entries_of_turn(run.run_id, state, self._faculties.redactor)
         reply = self._faculties.redactor.text(said_so_far(state))
 
-        def transaction(connection: Connection) -> tuple[Run, list[Action]] | None:
+        def transaction(connection: Connection) -> tuple[Run, list[Action]] | Literal["answered", "gone"]:
+            if conversations.get_run(connection, run.run_id) is None:
+                return "gone"
             open_questions = connection.execute(
                 select(func.count())
                 .select_from(actions)
                 .where(actions.c.action_id.in_(waiting), actions.c.status == "pending")
             ).scalar_one()
             if open_questions < len(waiting):
-                return None
+                return "answered"
             parked = conversations.move_run(
                 connection, run.run_id, ["running"], "parked", reply=reply, usage=state.get("usage"),
                 lease_owner=None, lease_until=None,
             )  # fmt: skip
             if parked is None:
-                return None
+                return "gone"
             conversations.write_entries(connection, parked, entries)
             return parked, ledger.pending_of_thread(connection, run.thread_id)
 
         crash_point("park_before")
         parked = await self._database.write(transaction)
-        if parked is None:
-            return False
+        if parked == "gone":
+            self._end_gone(run, run_log)
+        if isinstance(parked, str):
+            return parked
         crash_point("park_after")
         run_log.end(outcome(*parked, self._faculties.tools, self._faculties.redactor))
-        return True
+        return "parked"
+
+    def _end_gone(self, run: Run, run_log: RunLog) -> None:
+        """Tell whoever follows that the run's thread was deleted."""
+        self._cancelled.pop(run.run_id, None)
+        gone = dataclasses.replace(run, status="cancelled", reply="", error=None)
+        run_log.end(outcome(gone, [], self._faculties.tools, self._faculties.redactor))
 
     async def _end_finished(self, run: Run, run_log: RunLog, state: Json) -> Run | None:
         ending = state.get("ending") or {
@@ -208,7 +235,7 @@ class Runs:
         await self._database.write(
             lambda connection: ledger.cancel_open(connection, run.run_id, actor="butler", via="run", why=why)
         )
-        await self.brain.end_turn(run.thread_id, run.run_id, why)
+        state = await self.brain.end_turn(run.thread_id, run.run_id, why)
         detail = f"Something went wrong inside Butler (incident {incident}). Your message is kept; try again."
         said = f"I'm sorry, I could not finish this: {detail}"
         run_log.emit("token", {"text": said})
@@ -218,6 +245,7 @@ class Runs:
             "failed",
             reply=said,
             error={"code": "internal", "detail": detail, "incident": incident},
+            state=state,
         )
 
     async def _end_cancelled(self, run: Run, run_log: RunLog) -> Run | None:
@@ -249,8 +277,8 @@ class Runs:
         """Write the outcome and the transcript, and claim the thread's next queued message, in one commit."""
         redactor = self._faculties.redactor
         entries = entries_of_turn(run.run_id, state, redactor) if state else []
-        if not state and reply:
-            entries = [conversations.Entry(f"{run.run_id}:reply", "assistant", reply)]
+        if reply and not any(entry.text == redactor.text(reply) for entry in entries):
+            entries += [conversations.Entry(f"{run.run_id}:reply", "assistant", reply)]
         usage = (state or {}).get("usage")
         lease = self.lease()
 
@@ -267,8 +295,10 @@ class Runs:
         crash_point("finish_before")
         ended, following = await self._database.write(transaction)
         crash_point("finish_after")
-        gone = dataclasses.replace(run, status="cancelled", reply="", error=None)
-        run_log.end(outcome(ended or gone, [], self._faculties.tools, redactor))
+        if ended is None:
+            self._end_gone(run, run_log)
+        else:
+            run_log.end(outcome(ended, [], self._faculties.tools, redactor))
         self._cancelled.pop(run.run_id, None)
         self._pruner.turn_ended(run.thread_id)
         return following
@@ -278,6 +308,11 @@ class Runs:
         self._cancelled[run_id] = (actor, via)
         if (work := self._working.get(run_id)) is not None:
             work.cancel()
+
+    def stir(self, run_id: str) -> None:
+        """Tell the calls of a run that wait beside a running one that something was decided."""
+        if (calls := self._rounds.get(run_id)) is not None:
+            calls.stir()
 
     async def settle_effects(self, run: Run) -> None:
         """Stop what a dead process left running, then make its started actions unknown or repeatable (A8)."""
@@ -313,6 +348,9 @@ class Runs:
         """Stop what runs in a deleted thread, then remove its checkpoints."""
         for run_id in run_ids:
             self.cancel_running(run_id, actor="butler", via="delete")
+        # Whoever drives the thread has to be out before its checkpoints go, or it would write new ones.
+        if driving := [task for task, driven in self._tasks.items() if driven == thread_id]:
+            await asyncio.wait(driving)
         async with self._lock(thread_id):
             await self.brain.forget(thread_id)
         for run_id in run_ids:
@@ -339,6 +377,9 @@ class Runs:
         """Heartbeat of the runs that this server drives."""
         while True:
             await asyncio.sleep(LEASE_SECONDS / 3)
-            if self._tasks:
-                lease = self.lease()
-                await self._database.write(partial(conversations.renew_leases, lease=lease))
+            if not self._tasks:
+                continue
+            try:
+                await self._database.write(partial(conversations.renew_leases, lease=self.lease()))
+            except TROUBLE as error:
+                log.warning("lease_not_renewed", error=str(error))

@@ -59,7 +59,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
     return Faculties(
-        ledger=Ledger(database),
+        ledger=Ledger(database, guarded=True),
         judge=Judge(configuration.policy, configuration.tools),
         tools=configuration.tools,
         model=model,

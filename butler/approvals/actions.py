@@ -72,9 +72,18 @@ class Action:
         return self.status == "pending" and self.expires_at is not None and self.expires_at <= stamp(now())
 
     @property
-    def settled_text(self) -> str | None:
-        """The result that the model gets, once there is one."""
-        return self.result
+    def shown_args(self) -> Json:
+        """The arguments that a decision now is about: after a crash those that ran, edited or not (A7)."""
+        return self.run_args if self._asks_about_edit and self.run_args is not None else self.args
+
+    @property
+    def shown_fingerprint(self) -> str:
+        """The fingerprint of `shown_args`."""
+        return self.run_fingerprint if self._asks_about_edit and self.run_fingerprint else self.fingerprint
+
+    @property
+    def _asks_about_edit(self) -> bool:
+        return self.status == "pending" and self.execution == "unknown" and self.run_args is not None
 
     def may_be_decided_by(self, person: Principal) -> bool:
         """B6: an admin, or whom the policy names; never an agent."""

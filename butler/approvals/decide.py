@@ -82,10 +82,10 @@ def decide(
         raise recorded(action)
     if action.has_expired:
         raise ButlerError("expired", "This approval request has expired; nothing was run.", decision=None)
-    if decision.fingerprint is not None and decision.fingerprint != action.fingerprint:
+    if decision.fingerprint is not None and decision.fingerprint != action.shown_fingerprint:
         raise ButlerError(
             "stale_decision", "The pending action is not the one you were shown. Look at it again, then decide.",
-            fingerprint=action.fingerprint,
+            fingerprint=action.shown_fingerprint,
         )  # fmt: skip
     if decision.kind not in action.allowed_decisions:
         raise ButlerError("invalid_request", f"This action allows only {', '.join(action.allowed_decisions)}.")

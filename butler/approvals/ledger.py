@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
@@ -17,7 +18,7 @@ from butler.ids import new_code, new_id
 from butler.people import Principal
 from butler.storage import audit
 from butler.storage.database import Database
-from butler.storage.tables import actions
+from butler.storage.tables import actions, runs
 from butler.types import Json, Ruling, ToolResult
 
 NOT_ASKED = ("allowed", "refused")
@@ -84,13 +85,23 @@ def propose(
     thread_id: str,
     person: Principal,
     rule: Ruler,
+    guarded: bool = False,
 ) -> list[Action]:
     """Give each call its verdict and its row, all or none; a second time gives the rows of the first (A5)."""
+    if guarded:
+        _refuse_unless_running(connection, run_id)
     known = {action.call_id: action for action in of_run(connection, run_id)}
     return [
         known.get(call.call_id) or _insert(connection, call, rule(connection, call), run_id, thread_id, person)
         for call in calls
     ]
+
+
+def _refuse_unless_running(connection: Connection, run_id: str) -> None:
+    """Nothing is proposed or started for a run that was cancelled or deleted meanwhile. Raises LookupError."""
+    status = connection.execute(select(runs.c.status).where(runs.c.run_id == run_id)).scalar()
+    if status != "running":
+        raise LookupError(f"the run {run_id} is {status or 'gone'}")
 
 
 def _insert(
@@ -161,7 +172,7 @@ class Claim:
     won: bool = False
 
 
-def begin(connection: Connection, action_id: str, check: Check) -> Claim:
+def begin(connection: Connection, action_id: str, check: Check, *, guarded: bool = False) -> Claim:
     """Claim an action for execution: the one statement that lets an effect happen (A7, A8).
 
     Not won: the action is pending, done, refused by `check`, or started by somebody else. Raises LookupError when
@@ -172,6 +183,8 @@ def begin(connection: Connection, action_id: str, check: Check) -> Claim:
         raise LookupError(action_id)
     if action.status not in ("allowed", "approved") or action.execution != "none":
         return Claim(action)
+    if guarded:
+        _refuse_unless_running(connection, action.run_id)
     objection = check(connection, action)
     if objection is not None:
         return Claim(_hold(connection, action, objection))
@@ -341,21 +354,31 @@ def after_crash(connection: Connection, action: Action, *, idempotent: bool) -> 
 class Ledger:
     """The ledger as the graph's nodes use it: the transitions above, each in its own commit."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, guarded: bool = False) -> None:
+        """`guarded`: only runs that the service has marked running may propose or start anything."""
         self._database = database
+        self._guarded = guarded
 
     async def propose(
         self, calls: Sequence[Proposal], *, run_id: str, thread_id: str, person: Principal, rule: Ruler
     ) -> list[Action]:
         """See `propose`."""
         return await self._database.write(
-            lambda connection: propose(connection, calls, run_id=run_id, thread_id=thread_id, person=person, rule=rule)
+            partial(
+                propose,
+                calls=calls,
+                run_id=run_id,
+                thread_id=thread_id,
+                person=person,
+                rule=rule,
+                guarded=self._guarded,
+            )
         )
 
     async def begin(self, action_id: str, check: Check) -> Claim:
         """See `begin`."""
         crash_point("started_before")
-        claim = await self._database.write(lambda connection: begin(connection, action_id, check))
+        claim = await self._database.write(partial(begin, action_id=action_id, check=check, guarded=self._guarded))
         crash_point("started_after")
         return claim
 

@@ -24,15 +24,16 @@ def _plain(value: object) -> str:
 
 def approval(action: Action, tools: ToolRegistry, redactor: Redactor) -> Json:
     """The **Approval** of http-api; arguments whole and exact, secrets masked."""
-    decision = dict(action.decision) if action.decision else None
+    # What was decided before a crash is in the audit; the pending question has no decision yet.
+    decision = dict(action.decision) if action.decision and action.status != "pending" else None
     if decision and decision.get("args") is not None:
         decision["args"] = shown_args(action.tool, decision["args"], tools, redactor)
-    args = shown_args(action.tool, action.args, tools, redactor)
+    args = shown_args(action.tool, action.shown_args, tools, redactor)
     title = action.title if args == action.args else title_of(action.tool, args)
     return {
         "action_id": action.action_id, "code": action.code, "thread_id": action.thread_id, "run_id": action.run_id,
         "tool": action.tool, "args": args, "title": redactor.text(title), "reason": action.reason,
-        "rule": action.rule, "risk": action.risk, "fingerprint": action.fingerprint,
+        "rule": action.rule, "risk": action.risk, "fingerprint": action.shown_fingerprint,
         "requested_by": action.requested_by, "requested_at": action.requested_at, "expires_at": action.expires_at,
         "allowed_decisions": list(action.allowed_decisions) if action.status == "pending" else [],
         "status": action.status, "decision": decision, "execution": action.execution,

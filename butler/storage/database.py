@@ -60,14 +60,14 @@ class Database:
         self._read_engine = sqlite_engine(path, writes=False)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="butler-read")
+        self._gate = threading.Lock()
+        self._closed = False
         self._writer = threading.Thread(target=self._write_loop, name="butler-write", daemon=True)
         self._writer.start()
 
     async def write(self, transaction: Callable[[Connection], T]) -> T:
         """Run `transaction` on the writer thread; returns once its commit is on disk."""
-        future: Future[T] = Future()
-        self._jobs.put((transaction, future))
-        return await asyncio.shield(asyncio.wrap_future(future))
+        return await asyncio.shield(asyncio.wrap_future(self._queue(transaction)))
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run `query` on a reader thread against the last committed state."""
@@ -75,13 +75,23 @@ class Database:
 
     def write_now(self, transaction: Callable[[Connection], T]) -> T:
         """The same as `write` for callers without an event loop (the shell)."""
+        return self._queue(transaction).result()
+
+    def _queue(self, transaction: Callable[[Connection], T]) -> Future[T]:
         future: Future[T] = Future()
-        self._jobs.put((transaction, future))
-        return future.result()
+        with self._gate:
+            if self._closed:
+                raise RuntimeError("the database is closed")
+            self._jobs.put((transaction, future))
+        return future
 
     def close(self) -> None:
         """Finish what is queued, then let go of the file."""
-        self._jobs.put(None)
+        with self._gate:
+            if self._closed:
+                return
+            self._closed = True
+            self._jobs.put(None)
         self._writer.join()
         self._readers.shutdown()
         self._write_engine.dispose()

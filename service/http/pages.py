@@ -14,12 +14,13 @@ from service.http.chat import service_of
 from service.http.security import COOKIE, presented_token
 
 WEB = Path(__file__).parent.parent / "web"
-TYPES = {".css": "text/css", ".js": "text/javascript", ".html": "text/html"}
+TYPES = {".css": "text/css", ".js": "text/javascript"}
 
 
 def page_routes() -> APIRouter:
     """The routes of this file."""
     router = APIRouter()
+    assets = {path.name: path for path in WEB.iterdir() if path.suffix in TYPES}
 
     @router.get("/")
     async def start(request: Request, token: str | None = None) -> Response:
@@ -43,9 +44,9 @@ def page_routes() -> APIRouter:
     @router.get("/web/{name}")
     async def asset(name: str) -> Response:
         """A script or style of the page."""
-        path = WEB / name
-        if path.parent != WEB or path.suffix not in (".css", ".js") or not path.is_file():
-            raise ButlerError("not_found", f"There is no file {name!r}.")
+        path = assets.get(name)
+        if path is None:
+            raise ButlerError("not_found", "There is no such file.")
         return Response(path.read_bytes(), media_type=TYPES[path.suffix])
 
     return router

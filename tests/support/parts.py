@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from butler.approvals.actions import Action
 from butler.approvals.judge import Judge
@@ -16,7 +17,7 @@ from butler.approvals.policy import Policy
 from butler.people import Principal
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
-from butler.storage.tables import audit, users
+from butler.storage.tables import audit, runs, threads, users
 from butler.tools.registry import ToolRegistry, Toolset
 from butler.types import Invocation, Json, Ruling, ToolResult, ToolRunner, ToolSpec, Verdict
 from config.policy_file import PolicyFile, RuleDefinition
@@ -44,6 +45,12 @@ def _migrated() -> bytes:
         return path.read_bytes()
 
 
+def quick_directory() -> tempfile.TemporaryDirectory[str]:
+    """A directory in memory where there is one: for the thousands of commits of a property test."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None)
+
+
 def new_database(path: Path) -> Database:
     """Open a database file; a fresh, migrated one unless there is one already."""
     if not path.exists():
@@ -52,11 +59,45 @@ def new_database(path: Path) -> Database:
 
 
 def add_people(connection: Connection) -> None:
-    """Store the people of this module, whom threads and runs refer to."""
+    """Store the people of this module, whom threads and runs refer to, unless they are there already."""
+    rows = [{"user_id": one.user_id, "name": one.name, "role": one.role, "created_at": "2031"} for one in PEOPLE]
+    connection.execute(insert(users).prefix_with("OR IGNORE"), rows)
+
+
+def add_run(
+    connection: Connection,
+    run_id: str,
+    thread_id: str | None = None,
+    person: Principal = ADMIN,
+    status: str = "running",
+) -> None:
+    """Store a run, and its thread and people if need be; what is there already stays as it is."""
+    add_people(connection)
+    thread_id = thread_id or f"thread of {run_id}"
+    if connection.execute(select(runs.c.run_id).where(runs.c.run_id == run_id)).first() is not None:
+        return
+    times = {"created_at": "2031", "updated_at": "2031"}
     connection.execute(
-        insert(users),
-        [{"user_id": one.user_id, "name": one.name, "role": one.role, "created_at": "2031"} for one in PEOPLE],
+        insert(threads).prefix_with("OR IGNORE"),
+        {"thread_id": thread_id, "owner_id": person.user_id, "title": "t", "status": "running", "turns": 0, **times},
     )
+    turn = connection.execute(
+        update(threads)
+        .where(threads.c.thread_id == thread_id)
+        .values(turns=threads.c.turns + 1)
+        .returning(threads.c.turns)
+    ).scalar_one()
+    connection.execute(
+        insert(runs).values(
+            run_id=run_id, thread_id=thread_id, turn=turn, requester_id=person.user_id, message="m", status=status,
+            **times,
+        )
+    )  # fmt: skip
+
+
+def set_run(connection: Connection, run_id: str, status: str) -> None:
+    """Change a run's status, whatever it was."""
+    connection.execute(update(runs).where(runs.c.run_id == run_id).values(status=status))
 
 
 async def _echo(call: Invocation) -> ToolResult:
@@ -119,12 +160,15 @@ def proposed(
     """Put one action per ruling into the ledger."""
     calls = [proposal(f"call-{run_id}-{position}", position) for position in range(len(verdicts))]
     rule_of = dict(zip((call.call_id for call in calls), verdicts, strict=True))
-    return database.write_now(
-        lambda connection: propose(
+
+    def write(connection: Connection) -> list[Action]:
+        add_run(connection, run_id, thread_id, person)
+        return propose(
             connection, calls, run_id=run_id, thread_id=thread_id, person=person,
             rule=lambda _, call: rule_of[call.call_id],
-        )
-    )  # fmt: skip
+        )  # fmt: skip
+
+    return database.write_now(write)
 
 
 def audited(connection: Connection, action_id: str | None = None) -> Sequence[str]:

@@ -1,0 +1,56 @@
+"""The calls of one round side by side: whoever waits for a person stays awake while another call still runs (A5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Round:
+    """Who of a run's `act` nodes is at work. Only wakes and counts: what holds stands in the ledger.
+
+    LangGraph goes on only when every node of the round has stopped. A call that is approved while another one runs
+    would have to wait for it, so its node stays until nothing else of the round is at work.
+    """
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._waiting = 0
+        self._version = 0
+        self._stirred = asyncio.Event()
+
+    @contextmanager
+    def taking_part(self) -> Iterator[None]:
+        """Count a node in for as long as it works or waits."""
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            self.stir()
+
+    @property
+    def version(self) -> int:
+        """Changes with every `stir`; read it before looking at the ledger."""
+        return self._version
+
+    @property
+    def others_at_work(self) -> bool:
+        """Whether any node beside the caller and those that wait is still working."""
+        return self._inside - self._waiting > 1
+
+    def stir(self) -> None:
+        """Wake all who wait: a decision was written, or a call has ended."""
+        self._version += 1
+        self._stirred.set()
+        self._stirred = asyncio.Event()
+
+    async def changed_since(self, version: int) -> None:
+        """Wait until something was stirred after `version` was read."""
+        self._waiting += 1
+        try:
+            while self._version == version:
+                await self._stirred.wait()
+        finally:
+            self._waiting -= 1
