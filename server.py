@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -15,6 +16,7 @@ from typing import TextIO, cast
 import structlog
 import uvicorn
 import uvloop
+from sqlalchemy.exc import SQLAlchemyError
 
 from butler.errors import ButlerError, ConfigError
 from config.environment import read_environment
@@ -23,8 +25,8 @@ from service.house import open_house
 from service.http.app import create_app
 from service.wiring import Configuration, read_configuration
 
-REQUESTS_GRACE_SECONDS = 10
 STREAMS_GRACE_SECONDS = 5.0
+REQUESTS_GRACE_SECONDS = 6
 
 
 class LastingStream:
@@ -83,6 +85,10 @@ def main() -> int:
     except ButlerError as error:
         print(f"Butler can't start: {error.detail}", file=sys.stderr)
         return 2
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        cause = getattr(error, "orig", None) or error
+        print(f"Butler can't use its database: {cause}. `butler doctor` says more.", file=sys.stderr)
+        return 5
 
 
 async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int:
@@ -105,6 +111,7 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
 
             def stop() -> None:
                 server.should_exit = True
+                house.service.runs.draining = True
                 # Turns that are nearly done still reach their readers; streams that only wait are ended.
                 loop.call_later(STREAMS_GRACE_SECONDS, house.service.runs.logs.close)
 
@@ -132,6 +139,9 @@ def _listen(host: str, port: int) -> socket.socket:
 def _announce(host: str, port: int, token: str, configuration: Configuration) -> None:
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}"
+    settings = configuration.settings
+    tools, rules = len(configuration.tools.names()), len(configuration.policy.definition.rules)
+    print(f"Configuration in {settings.config_dir}: {tools} tools, {rules} policy rules. Data in {settings.data_dir}.")
     print(f"Open {url}/?token={token}", flush=True)
     if missing := configuration.settings.model_missing:
         print(f"No model is configured: set {' and '.join(missing)}. /commands work without one.", flush=True)

@@ -42,8 +42,8 @@ def parse_house_command(text: str) -> HouseCommand | None:
     """The house command in `text`; None for everything else, tool commands included."""
     if not text.startswith("/"):
         return None
-    name, _, rest = text[1:].strip().partition(" ")
-    return HouseCommand(name, rest.strip()) if name in HOUSE_COMMANDS else None
+    name, *rest = text[1:].split(None, 1) or [""]
+    return HouseCommand(name, "".join(rest).strip()) if name in HOUSE_COMMANDS else None
 
 
 def parse_tool_command(text: str, tools: ToolRegistry) -> tuple[str, str]:

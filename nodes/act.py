@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from butler.approvals.actions import Action
-from butler.approvals.ledger import Claim
+from butler.approvals.calls import Claim
 from butler.approvals.show import approval, interrupt_payload
 from butler.turn import ActInput, Call, Result
 from butler.types import Invocation, ToolResult

@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from sqlalchemy import Connection
 
-from butler.approvals.ledger import Proposal
+from butler.approvals.calls import Proposal
 from butler.approvals.show import approval, title_of
 from butler.tools.registry import ToolRegistry
 from butler.turn import Call, Result, TurnState
@@ -40,9 +40,12 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
     def rule(connection: Connection, call: Proposal) -> Ruling:
         return faculties.judge.on_proposal(connection, call, thread_id=thread_id, person=person)
 
-    actions = await faculties.ledger.propose(
-        proposals, run_id=run_id, thread_id=thread_id, person=person, rule=rule
-    ) if proposals else []  # fmt: skip
+    via = "command" if state.get("command") else "model"
+    actions = (
+        await faculties.ledger.propose(proposals, run_id=run_id, thread_id=thread_id, person=person, rule=rule, via=via)
+        if proposals
+        else []
+    )
     calls: list[Call] = []
     for action in actions:
         shown = approval(action, faculties.tools, faculties.redactor)

@@ -45,6 +45,8 @@ class TurnContext:
     faculties: Faculties
     emit: Emit
     round: Round = field(default_factory=Round)
+    draft: list[str] = field(default_factory=list)
+    """The text of the model call under way, so that a cancelled turn keeps what was shown."""
 
 
 def requester(incoming: Incoming) -> Principal:

@@ -82,9 +82,13 @@ async def _ask(state: TurnState, messages: list[Json], context: TurnContext) -> 
     )
     if prompt.notice:
         context.emit("notice", {"text": prompt.notice})
-    return await faculties.model.stream(
-        prompt.messages, faculties.tools.model_schemas(), lambda text: context.emit("token", {"text": text})
-    )
+    context.draft.clear()
+
+    def show(text: str) -> None:
+        context.draft.append(text)
+        context.emit("token", {"text": text})
+
+    return await faculties.model.stream(prompt.messages, faculties.tools.model_schemas(), show)
 
 
 def _failed(messages: list[Json], failure: ModelFailed, context: TurnContext) -> dict[str, Any]:

@@ -33,10 +33,13 @@ class Brain:
             "recursion_limit": recursion_limit(self._faculties.max_tool_rounds),
         }
 
-    async def invoke(self, thread_id: str, state_in: Json | None, emit: Emit, calls: Round) -> Json:
+    async def invoke(self, thread_id: str, state_in: Json | None, emit: Emit, calls: Round, draft: list[str]) -> Json:
         """Go on to the next park or end; None as input continues from the head and answers no question."""
         state: Json = await self._graph.ainvoke(
-            state_in, self._config(thread_id), context=TurnContext(self._faculties, emit, calls), durability="sync"
+            state_in,
+            self._config(thread_id),
+            context=TurnContext(self._faculties, emit, calls, draft),
+            durability="sync",
         )
         return state
 
@@ -50,8 +53,10 @@ class Brain:
         values = (await self._graph.aget_state(self._config(thread_id))).values
         return values.get("messages") or [], values.get("summary") or ""
 
-    async def end_turn(self, thread_id: str, run_id: str, why: str) -> Json | None:
+    async def end_turn(self, thread_id: str, run_id: str, why: str, shown: str = "") -> Json | None:
         """Give every open call of the head its result from the ledger and end the turn there.
+
+        `shown` is text that the person has seen already and the head does not have.
 
         Returns: the state as it then is; None when the turn has not got as far as `intake`.
         """
@@ -70,8 +75,11 @@ class Brain:
             for call in messages[-1]["tool_calls"]:
                 known = recorded.get(call["id"]) or results.get(call["id"], {}).get("text")
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": known or f"Not run: {why}."})
-        messages.append({"role": "assistant", "content": f"({why[0].upper()}{why[1:]}.)"})
-        ending = {"status": "failed", "reply": "", "error": None}
+        if messages[-1].get("content") == shown:
+            shown = ""
+        note = f"({why[0].upper()}{why[1:]}.)"
+        messages.append({"role": "assistant", "content": f"{shown}\n\n{note}" if shown else note})
+        ending = {"status": "failed", "reply": shown, "error": None}
         update = {"messages": messages, "calls": [], "ending": ending, "compact_due": False}
         await self._graph.aupdate_state(config, update, as_node="think")
         return state | update

@@ -83,7 +83,7 @@ class ButlerService:
                         "parked", "This thread waits for decisions; your message was not taken in.",
                         approvals=[self._approval(action) for action in pending],
                     )  # fmt: skip
-            run = conversations.accept(connection, target, person, message, lease)
+            run = conversations.accept(connection, target, person, message, lease, hold=self.runs.draining)
             return run, ledger.pending_of_thread(connection, target) if run.status == "queued" else []
 
         crash_point("accept_before_commit")
@@ -137,6 +137,7 @@ class ButlerService:
         shown = self.faculties.redactor.text(reply)
 
         def transaction(connection: Connection) -> tuple[Run, list[Action]]:
+            conversations.owned_thread(connection, thread_id, person)
             turn = conversations.next_turn(connection, thread_id)
             row = connection.execute(
                 insert(runs)

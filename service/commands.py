@@ -49,9 +49,9 @@ class Commands:
             case "approve":
                 return await self._decide(command, Decision("approve"), text, thread_id, person)
             case "deny":
-                _, _, reason = command.rest.partition(" ")
+                _, *reason = command.rest.split(None, 1)
                 return await self._decide(
-                    command, Decision("reject", reason=reason.strip() or None), text, thread_id, person
+                    command, Decision("reject", reason="".join(reason) or None), text, thread_id, person
                 )
             case _:
                 raise ButlerError("not_found", f"There is no command /{command.name}. /help lists them.")
@@ -92,7 +92,7 @@ class Commands:
     async def _decide(
         self, command: HouseCommand, decision: Decision, text: str, thread_id: str, person: Principal
     ) -> Answer:
-        code = command.rest.split(" ", 1)[0]
+        code = next(iter(command.rest.split(None, 1)), "")
         if not code:
             raise ButlerError("invalid_request", f"Usage: {HOUSE_COMMANDS[command.name]}. /approvals lists the codes.")
         if command.name == "approve" and command.rest != code:

@@ -95,7 +95,7 @@ class Decisions:
 
         def choose(connection: Connection) -> list[tuple[str, Decision]]:
             conversations.owned_thread(connection, thread_id, person)
-            pending = ledger.pending_of_thread(connection, thread_id)
+            pending = [one for one in ledger.pending_of_thread(connection, thread_id) if not one.has_expired]
             if not pending:
                 raise ButlerError("not_parked", "Nothing of this thread waits for a decision any more.")
             return [(action.action_id, Decision("reject", reason=message)) for action in pending]

@@ -109,12 +109,15 @@ class RunLog:
             elif not await self._changed(KEEP_ALIVE_SECONDS):
                 yield b": keep-alive\n\n"
 
-    async def ended(self, position: int) -> Json:
-        """Wait for the next `end` at or after `position` and give its outcome."""
-        while True:
+    async def ended(self, position: int) -> Json | None:
+        """Wait for the next `end` at or after `position` and give its outcome; None when the server stops first."""
+        while not self._closed or self.outcome is not None:
             if self.outcome is not None and any(frame.event == "end" for frame in self._frames[position:]):
                 return self.outcome
+            if self._closed:
+                break
             await self._changed(None)
+        return None
 
     def close(self) -> None:
         """The server stops: streams end here, clients join anew after the restart."""

@@ -33,7 +33,7 @@ from service.wiring import Configuration, build_faculties
 
 log = structlog.get_logger("butler.house")
 
-GRACE_SECONDS = 8.0
+GRACE_SECONDS = 2.0
 EXPIRY_PAUSE_SECONDS = 0.5
 
 
@@ -52,6 +52,8 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         stack.callback(os.close, lock_directory(settings.data_dir))
+        for path in (settings.database_path, settings.data_dir / "checkpoints.db"):
+            make_private(path)
         await asyncio.to_thread(migrate, settings.database_path)
         database = Database(settings.database_path)
         stack.callback(database.close)
@@ -91,6 +93,12 @@ def lock_directory(data_dir: Path) -> int:
         )  # fmt: skip
         raise ConfigError([problem]) from None
     return descriptor
+
+
+def make_private(path: Path) -> None:
+    """Create a database file for the owner's eyes only; SQLite gives its companions the same mode."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    path.chmod(0o600)
 
 
 async def recover(service: ButlerService) -> None:

@@ -55,7 +55,8 @@ class Runs:
         self._working: dict[str, asyncio.Task[Any]] = {}
         self._cancelled: dict[str, tuple[str, str]] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._draining = False
+        self._drafts: dict[str, list[str]] = {}
+        self.draining = False
 
     def lease(self) -> Lease:
         """A fresh lease for this server."""
@@ -125,7 +126,8 @@ class Runs:
             if run.run_id in self._cancelled:
                 return await self._end_cancelled(run, run_log)
             calls = self._rounds[run.run_id] = Round()
-            work = asyncio.create_task(self.brain.invoke(run.thread_id, state_in, run_log.emit, calls))
+            draft = self._drafts[run.run_id] = []
+            work = asyncio.create_task(self.brain.invoke(run.thread_id, state_in, run_log.emit, calls, draft))
             self._working[run.run_id] = work
             try:
                 state = await work
@@ -261,8 +263,10 @@ class Runs:
                 {"action_id": action.action_id, "tool": action.tool, "args": {}, "verdict": action.verdict,
                  "phase": "failed", "result": action.result},
             )  # fmt: skip
-        state = await self.brain.end_turn(run.thread_id, run.run_id, "the turn was cancelled by a person")
-        return await self._end(run, run_log, "cancelled", reply="", error=None, state=state)
+        shown = "".join(self._drafts.get(run.run_id, ()))
+        state = await self.brain.end_turn(run.thread_id, run.run_id, "the turn was cancelled by a person", shown)
+        reply = (state.get("ending") or {}).get("reply", "") if state else ""
+        return await self._end(run, run_log, "cancelled", reply=reply, error=None, state=state)
 
     async def _end(
         self,
@@ -277,7 +281,7 @@ class Runs:
         """Write the outcome and the transcript, and claim the thread's next queued message, in one commit."""
         redactor = self._faculties.redactor
         entries = entries_of_turn(run.run_id, state, redactor) if state else []
-        if reply and not any(entry.text == redactor.text(reply) for entry in entries):
+        if reply and not any(redactor.text(reply) in entry.text for entry in entries):
             entries += [conversations.Entry(f"{run.run_id}:reply", "assistant", reply)]
         usage = (state or {}).get("usage")
         lease = self.lease()
@@ -289,7 +293,7 @@ class Runs:
             )  # fmt: skip
             if ended is not None:
                 conversations.write_entries(connection, ended, entries)
-            following = None if self._draining else conversations.start_next(connection, run.thread_id, lease)
+            following = None if self.draining else conversations.start_next(connection, run.thread_id, lease)
             return ended, following
 
         crash_point("finish_before")
@@ -300,6 +304,7 @@ class Runs:
         else:
             run_log.end(outcome(ended, [], self._faculties.tools, redactor))
         self._cancelled.pop(run.run_id, None)
+        self._drafts.pop(run.run_id, None)
         self._pruner.turn_ended(run.thread_id)
         return following
 
@@ -365,7 +370,7 @@ class Runs:
 
     async def drain(self, grace: float) -> None:
         """Let running turns finish for `grace` seconds, then leave the rest to the next start."""
-        self._draining = True
+        self.draining = True
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=grace)
         left = list(self._tasks)

@@ -31,8 +31,8 @@ class Ticket:
         log.end(outcome)
         return cls(outcome["thread_id"], outcome["run_id"], log, 0, outcome)
 
-    async def outcome(self) -> Json:
-        """Wait until the turn ends or parks."""
+    async def outcome(self) -> Json | None:
+        """Wait until the turn ends or parks; None when the server stops before that."""
         return self.settled if self.settled is not None else await self.log.ended(self.position)
 
     def follow(self) -> AsyncIterator[bytes]:

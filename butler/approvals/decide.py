@@ -151,7 +151,7 @@ def _rejection(action: Action, reason: str | None) -> str:
     if action.execution == "unknown":
         text = "Given up: Butler stopped while this ran, so it may or may not have taken effect. It is not repeated."
     elif reason:
-        text = "Not run: a person asked for changes instead of approving."
+        text = "Not run: a person rejected this action as it is and said why."
     else:
         text = "Not run: a person rejected this action."
     return f"{text} Reason: {reason}" if reason else text

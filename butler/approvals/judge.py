@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from butler.approvals import grants
 from butler.approvals.actions import Action
-from butler.approvals.ledger import Objection, Proposal
+from butler.approvals.calls import Objection, Proposal
 from butler.approvals.policy import Policy, safe_classify
 from butler.canonical import fingerprint
 from butler.people import Principal

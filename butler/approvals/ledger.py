@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from butler.approvals.actions import Action
+from butler.approvals.calls import Check, Claim, Objection, Proposal, Ruler
 from butler.canonical import fingerprint
 from butler.clock import stamp, stamp_in
 from butler.crashpoints import crash_point
@@ -21,36 +21,8 @@ from butler.storage.database import Database
 from butler.storage.tables import actions, runs
 from butler.types import Json, Ruling, ToolResult
 
+A = TypeVar("A")
 NOT_ASKED = ("allowed", "refused")
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A valid tool call before its verdict is in the ledger."""
-
-    call_id: str
-    position: int
-    tool: str
-    args: Json
-    title: str
-    tool_digest: str
-
-
-@dataclass(frozen=True)
-class Objection:
-    """Why an action must not run after all: `ask` sends it to a person, otherwise it is refused."""
-
-    reason: str
-    ruling: Ruling | None = None
-
-    @property
-    def ask(self) -> bool:
-        """Whether a person may still say yes."""
-        return self.ruling is not None and self.ruling.verdict == "approve"
-
-
-Ruler = Callable[[Connection, Proposal], Ruling]
-Check = Callable[[Connection, Action], Objection | None]
 
 
 def get(connection: Connection, action_id: str) -> Action | None:
@@ -86,13 +58,14 @@ def propose(
     person: Principal,
     rule: Ruler,
     guarded: bool = False,
+    via: str = "model",
 ) -> list[Action]:
     """Give each call its verdict and its row, all or none; a second time gives the rows of the first (A5)."""
     if guarded:
         _refuse_unless_running(connection, run_id)
     known = {action.call_id: action for action in of_run(connection, run_id)}
     return [
-        known.get(call.call_id) or _insert(connection, call, rule(connection, call), run_id, thread_id, person)
+        known.get(call.call_id) or _insert(connection, call, rule(connection, call), run_id, thread_id, person, via)
         for call in calls
     ]
 
@@ -105,7 +78,7 @@ def _refuse_unless_running(connection: Connection, run_id: str) -> None:
 
 
 def _insert(
-    connection: Connection, call: Proposal, ruling: Ruling, run_id: str, thread_id: str, person: Principal
+    connection: Connection, call: Proposal, ruling: Ruling, run_id: str, thread_id: str, person: Principal, via: str
 ) -> Action:
     status = {"allow": "allowed", "approve": "pending", "refuse": "refused"}[ruling.verdict]
     action_id = new_id()
@@ -141,7 +114,7 @@ def _insert_row(connection: Connection, values: Json, code: str | None) -> Actio
     return Action.of_row(row)
 
 
-def _with_code(connection: Connection, store: Callable[[str | None], Action], *, coded: bool) -> Action:
+def _with_code(connection: Connection, store: Callable[[str | None], A], *, coded: bool) -> A:
     """Store with a typing code that no other pending action has; longer codes once short ones collide."""
     if not coded:
         return store(None)
@@ -162,14 +135,6 @@ def note(connection: Connection, action: Action, event: audit.AuditEvent, *, act
         action_id=action.action_id, tool=action.tool, fingerprint=action.fingerprint, rule=action.rule,
         reason=action.reason, **data,
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The answer to `begin`: the row as it stands, and whether the caller, and no one else, has to run it."""
-
-    action: Action
-    won: bool = False
 
 
 def begin(connection: Connection, action_id: str, check: Check, *, guarded: bool = False) -> Claim:
@@ -231,19 +196,24 @@ def reopen(connection: Connection, action: Action, ruling: Ruling) -> Action:
         "requested_at": stamp(),
         "expires_at": stamp_in(ruling.expires_in) if ruling.expires_in is not None else None,
     }  # fmt: skip
-    pending = _with_code(connection, lambda code: _update_row(connection, action, values, code), coded=True)
+    guard = (actions.c.status == "allowed") & (actions.c.execution == "none")
+    pending = _with_code(connection, lambda code: _update_row(connection, action, guard, values, code), coded=True)
+    if pending is None:
+        return get(connection, action.action_id) or action
     note(connection, pending, "requested", actor="policy", via="run")
     return pending
 
 
-def _update_row(connection: Connection, action: Action, values: Json, code: str | None) -> Action:
+def _update_row(
+    connection: Connection, action: Action, guard: ColumnElement[bool], values: Json, code: str | None
+) -> Action | None:
     row = connection.execute(
         update(actions)
-        .where(actions.c.action_id == action.action_id, actions.c.status != "pending")
+        .where(actions.c.action_id == action.action_id, guard)
         .values(**values | {"code": code})
         .returning(actions)
-    ).one()
-    return Action.of_row(row)
+    ).first()
+    return Action.of_row(row) if row else None
 
 
 def finish(connection: Connection, action_id: str, attempt: int, result: ToolResult) -> Action | None:
@@ -328,15 +298,20 @@ def interrupted_executions(connection: Connection, run_id: str) -> list[Action]:
     return [Action.of_row(row) for row in rows]
 
 
-def after_crash(connection: Connection, action: Action, *, idempotent: bool) -> Action:
-    """Settle a started action whose process died: repeat it if it is idempotent, otherwise ask a person (A8)."""
+def after_crash(connection: Connection, action: Action, *, idempotent: bool) -> Action | None:
+    """Settle a started action whose process died: repeat it if it is idempotent, otherwise ask a person (A8).
+
+    Returns: the row as it then is; None when it is not ``started`` any more.
+    """
     if idempotent:
         row = connection.execute(
             update(actions)
             .where(actions.c.action_id == action.action_id, actions.c.execution == "started")
             .values(execution="none")
             .returning(actions)
-        ).one()
+        ).first()
+        if row is None:
+            return None
         repeated = Action.of_row(row)
         note(connection, repeated, "repeated", actor="butler", via="recovery", attempt=action.attempts)
         return repeated
@@ -346,7 +321,10 @@ def after_crash(connection: Connection, action: Action, *, idempotent: bool) -> 
         "It may or may not have taken effect. Approve repeats it, respond treats it as done with your text "
         "as its result, reject gives up.",
     }  # fmt: skip
-    unknown = _with_code(connection, lambda code: _update_row(connection, action, values, code), coded=True)
+    guard = actions.c.execution == "started"
+    unknown = _with_code(connection, lambda code: _update_row(connection, action, guard, values, code), coded=True)
+    if unknown is None:
+        return None
     note(connection, unknown, "unknown", actor="butler", via="recovery", earlier_decision=action.decision)
     return unknown
 
@@ -360,7 +338,7 @@ class Ledger:
         self._guarded = guarded
 
     async def propose(
-        self, calls: Sequence[Proposal], *, run_id: str, thread_id: str, person: Principal, rule: Ruler
+        self, calls: Sequence[Proposal], *, run_id: str, thread_id: str, person: Principal, rule: Ruler, via: str
     ) -> list[Action]:
         """See `propose`."""
         return await self._database.write(
@@ -372,6 +350,7 @@ class Ledger:
                 person=person,
                 rule=rule,
                 guarded=self._guarded,
+                via=via,
             )
         )
 

@@ -13,7 +13,6 @@ from typing import Literal, Protocol
 import structlog
 
 from butler.clock import stamp
-from butler.errors import ModelFailed
 from butler.memory.trim import count_tokens
 from butler.types import ChatMessage, Json
 
@@ -98,7 +97,7 @@ class Compactor:
         prefix = list(messages[:cut])
         task = asyncio.create_task(self._fold(thread_id, prefix, summary))
         self._tasks[thread_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(thread_id, None))
+        task.add_done_callback(lambda done: self._tasks.get(thread_id) is done and self._tasks.pop(thread_id))
         return True
 
     def take(self, thread_id: str, messages: Sequence[Json]) -> Folded | None:
@@ -137,7 +136,8 @@ class Compactor:
                 max_tokens=SUMMARY_TOKENS,
             )  # fmt: skip
             fault = what_is_wrong(text, prefix, summary)
-        except (ModelFailed, TimeoutError) as error:
+        except Exception as error:
+            # Best effort (C3): whatever went wrong, the talk goes on as it was.
             fault = str(error) or type(error).__name__
         if fault:
             self._quiet_until[thread_id] = time.monotonic() + BACK_OFF_SECONDS

@@ -96,14 +96,17 @@ def active_run(connection: Connection, thread_id: str) -> Run | None:
     return Run.of_row(row) if row else None
 
 
-def accept(connection: Connection, thread_id: str, person: Principal, message: str, lease: Lease) -> Run:
-    """Take a message in: its run starts at once when the thread is free and is queued otherwise.
+def accept(
+    connection: Connection, thread_id: str, person: Principal, message: str, lease: Lease, *, hold: bool = False
+) -> Run:
+    """Take a message in: its run starts at once when the thread is free and is queued otherwise, or on `hold`.
 
     Once this transaction is on disk the message survives anything (design, *Persistence*).
     """
-    waiting = connection.execute(
+    ahead = connection.execute(
         select(runs.c.run_id).where(runs.c.thread_id == thread_id, runs.c.status.in_(("queued", *ACTIVE))).limit(1)
     ).first()
+    waiting = hold or ahead is not None
     moment = stamp()
     turn = connection.execute(
         update(threads)

@@ -45,9 +45,10 @@ async def answer(request: Request, ticket: Ticket, wait: bool) -> Response:
         return stream(ticket.log, ticket.position)
     if ticket.settled is not None:
         return json_response(ticket.settled, 202 if ticket.settled["status"] == "queued" else 200)
-    if not wait:
+    outcome = await ticket.outcome() if wait else None
+    if outcome is None:
         return json_response({"thread_id": ticket.thread_id, "run_id": ticket.run_id, "status": "running"}, 202)
-    return json_response(await ticket.outcome())
+    return json_response(outcome)
 
 
 def chat_routes() -> APIRouter:
