@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Override to choose an interpreter: make install PYTHON=python3.13
 PYTHON ?=
 # Override to narrow the tests: make test TESTS="tests/test_policy.py -k refuse"
@@ -20,7 +20,7 @@ help: ## Show these lines
 install: $(VENV)/.dev ## Make .venv with everything pinned (a second call does nothing)
 
 .PHONY: run
-run: $(VENV)/.runtime ## Start the butler
+run: $(VENV)/.runtime ## Start the butler; Ctrl-C stops it
 	@exec $(BIN)/python server.py
 
 .PHONY: check
@@ -51,11 +51,16 @@ $(VENV)/bin/python:
 	echo "Butler needs Python 3.11 or newer and found none. Install one, or name it: make install PYTHON=/path/to/python3" >&2; \
 	exit 1
 
+# A .venv that uv made has no pip.
 $(VENV)/.runtime: requirements.txt pyproject.toml | $(VENV)/bin/python
-	$(PIP) install --quiet -r requirements.txt
-	$(PIP) install --quiet --no-deps -e .
+	@$(PIP) --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null || \
+	    { echo "$(VENV) has no pip. Remove it with 'make clean', then try again." >&2; exit 1; }
+	@echo "Installing what Butler runs on into $(VENV): about 220 MB, a minute or two"
+	@$(PIP) install -r requirements.txt
+	@$(PIP) install --no-deps -e .
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.runtime
-	$(PIP) install --quiet -r requirements-dev.txt
+	@echo "Installing what checks and measures Butler: about 100 MB, a minute or two"
+	@$(PIP) install -r requirements-dev.txt
 	@touch $@
