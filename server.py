@@ -15,7 +15,6 @@ from typing import TextIO, cast
 
 import structlog
 import uvicorn
-import uvloop
 from sqlalchemy.exc import SQLAlchemyError
 
 from butler.errors import ButlerError, ConfigError
@@ -77,7 +76,7 @@ def main() -> int:
     try:
         environment = read_environment()
         configuration = read_configuration(load_settings(), environment.values)
-        return uvloop.run(serve(configuration, environment.values))
+        return asyncio.run(serve(configuration, environment.values))
     except ConfigError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
@@ -101,6 +100,9 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
                 log_config=None,
                 access_log=False,
                 lifespan="off",
+                # asyncio and uvloop cost the same here, but uvloop forks for a child process where asyncio uses vfork.
+                loop="asyncio",
+                ws="none",
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,
@@ -123,7 +125,7 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import OrderedDict
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -12,20 +15,31 @@ from butler.people import Principal
 from butler.storage import users
 from butler.storage.database import Database
 
+KNOWN_SECONDS = 1.0
+MOST_KNOWN = 1024
 TOKEN_FILE = "owner.token"
 
 
 class Doorkeeper:
-    """Finds the user of a token; what it has found is kept until the users table may have changed."""
+    """Finds the user of a token; what it found holds for a second, so that a busy client costs one look-up."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._known: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
 
     async def who(self, token: str) -> Principal:
         """The user of that token. Raises ButlerError ``unauthorized``."""
-        person = await self._database.read(lambda connection: users.user_of_token(connection, token))
+        digest = users.hash_token(token)
+        until, known = self._known.get(digest, (0.0, None))
+        if known is not None and time.monotonic() < until:
+            return known
+        person = await self._database.read(partial(users.user_of_token, token=token))
         if person is None:
+            self._known.pop(digest, None)
             raise ButlerError("unauthorized", "The token is missing or unknown. Send it as `Authorization: Bearer …`.")
+        self._known[digest] = (time.monotonic() + KNOWN_SECONDS, person)
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
         return person
 
 

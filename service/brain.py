@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from butler.approvals import ledger
 from butler.storage.database import Database
 from butler.types import Json
 from graph.build import recursion_limit
+from graph.persistence import ThreadedSaver
 from nodes.context import Emit, Faculties, TurnContext
 from nodes.rounds import Round
 
@@ -21,7 +21,7 @@ Graph = CompiledStateGraph[Any, TurnContext, Any, Any]
 class Brain:
     """Runs the graph on a thread and mends its head; the caller holds the thread's lock."""
 
-    def __init__(self, graph: Graph, saver: AsyncSqliteSaver, faculties: Faculties, database: Database) -> None:
+    def __init__(self, graph: Graph, saver: ThreadedSaver, faculties: Faculties, database: Database) -> None:
         self._graph = graph
         self._saver = saver
         self._faculties = faculties
@@ -43,10 +43,24 @@ class Brain:
         )
         return state
 
-    async def has_begun(self, thread_id: str, run_id: str) -> bool:
-        """Whether the thread's checkpoints know this run; if not, it starts from its message."""
-        snapshot = await self._graph.aget_state(self._config(thread_id))
-        return bool(snapshot.values.get("incoming", {}).get("run_id") == run_id)
+    async def head_of(self, thread_id: str, run_id: str) -> Literal["here", "absent", "lost"]:
+        """What the checkpoints know of a run: its turn, nothing yet, or less than the ledger.
+
+        Lost: calls of the run stand in the ledger that the head has never heard of, so the newest checkpoints are
+        gone (a power cut). To go on from an older one could make the model ask for the same effects again.
+        """
+        state: Json = (await self._graph.aget_state(self._config(thread_id))).values
+        here = state.get("turn_of") == run_id
+        messages = state["messages"][state["turn_start"] :] if here else []
+        known = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
+        recorded = await self._database.read(partial(ledger.of_run, run_id=run_id))
+        if any(action.call_id not in known for action in recorded):
+            return "lost"
+        return "here" if here else "absent"
+
+    async def prune(self, thread_id: str) -> None:
+        """Drop what is older than the head of a thread whose turn has ended."""
+        await self._saver.aprune([thread_id])
 
     async def context_of(self, thread_id: str) -> tuple[list[Json], str]:
         """The recent messages and the summary of a thread as its newest checkpoint has them."""
@@ -90,4 +104,4 @@ class Brain:
 
     async def ping(self) -> None:
         """Prove that the checkpoint file answers."""
-        await self._saver.conn.execute_fetchall("SELECT 1")
+        await self._saver.ping()

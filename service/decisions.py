@@ -138,7 +138,8 @@ class Decisions:
         # Taken before the commit: an end that was told before the decision is not the answer to it.
         position = known.get(run_id, 0)
         if woken is not None:
-            log = self._runs.drive(woken)
+            # Without an event log this process did not see the park: the checkpoints are looked at before going on.
+            log = self._runs.drive(woken, fresh=False if log else None)
             return Decided(decided, run_id, log, position)
         self._runs.stir(run_id)
         if log is None:
@@ -175,7 +176,7 @@ class Decisions:
 
         run_ids, woken = await self._database.write(transaction)
         for run in woken:
-            self._runs.drive(run)
+            self._runs.drive(run, fresh=None)
         for run_id in run_ids:
             self._runs.stir(run_id)
 

@@ -21,7 +21,7 @@ from butler.storage.conversations import Run
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
 from graph.build import build_graph
-from graph.persistence import Pruner, open_checkpoints
+from graph.persistence import open_checkpoints
 from nodes.context import Faculties
 from service.auth import ensure_owner
 from service.brain import Brain
@@ -65,11 +65,9 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
             stack.push_async_callback(faculties.model.aclose)
         if faculties.compactor is not None:
             stack.push_async_callback(faculties.compactor.aclose)
-        pruner = Pruner(saver)
-        stack.push_async_callback(pruner.aclose)
         graph = build_graph().compile(checkpointer=saver)
         logs = RunLogs()
-        runs = Runs(Brain(graph, saver, faculties, database), faculties, database, logs, pruner)
+        runs = Runs(Brain(graph, saver, faculties, database), faculties, database, logs)
         decisions = Decisions(database, runs, faculties.judge)
         service = ButlerService(faculties, database, runs, decisions)
         await recover(service)

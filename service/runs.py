@@ -25,7 +25,6 @@ from butler.storage.database import Database
 from butler.storage.tables import actions, runs
 from butler.tools.strays import kill_strays
 from butler.types import Json
-from graph.persistence import Pruner
 from nodes.context import Faculties
 from nodes.rounds import Round
 from service.brain import Brain
@@ -43,13 +42,12 @@ TROUBLE = (SQLAlchemyError, sqlite3.Error, OSError)
 class Runs:
     """Starts, drives, parks, finishes and cancels runs. Whoever moved a run to ``running`` calls `drive` once."""
 
-    def __init__(self, brain: Brain, faculties: Faculties, database: Database, logs: RunLogs, pruner: Pruner) -> None:
+    def __init__(self, brain: Brain, faculties: Faculties, database: Database, logs: RunLogs) -> None:
         self.owner = new_id()
         self.logs = logs
         self.brain = brain
         self._faculties = faculties
         self._database = database
-        self._pruner = pruner
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._rounds: WeakValueDictionary[str, Round] = WeakValueDictionary()
         self._working: dict[str, asyncio.Task[Any]] = {}
@@ -118,7 +116,10 @@ class Runs:
     async def _go_on(self, run: Run, run_log: RunLog, fresh: bool | None, person: Principal | None) -> Run | None:
         if fresh is None:
             await self.settle_effects(run)
-            fresh = not await self.brain.has_begun(run.thread_id, run.run_id)
+            head = await self.brain.head_of(run.thread_id, run.run_id)
+            if head == "lost":
+                return await self._end_lost(run, run_log)
+            fresh = head == "absent"
         if not fresh:
             crash_point("resume_before")
         state_in: Json | None = {"incoming": await self._incoming(run, person)} if fresh else None
@@ -233,22 +234,26 @@ class Runs:
         """A fault of our own: the person gets an incident number, the log gets the trace."""
         incident = new_id()
         log.error("run_failed", run_id=run.run_id, thread_id=run.thread_id, incident=incident, exc_info=error)
-        why = "an internal error ended the turn"
+        detail = f"Something went wrong inside Butler (incident {incident}). Your message is kept; try again."
+        return await self._end_apologising(run, run_log, "an internal error ended the turn", detail, incident=incident)
+
+    async def _end_lost(self, run: Run, run_log: RunLog) -> Run | None:
+        """The checkpoints know less than the ledger: say what has run rather than run it again."""
+        recorded = await self._database.read(partial(ledger.of_run, run_id=run.run_id))
+        ran = [action.title for action in recorded if action.execution in ("started", "done", "failed", "unknown")]
+        detail = "Butler lost its place in this turn, probably in a power cut, and ended it. "
+        detail += f"Started before that: {', '.join(ran) or 'nothing'}."
+        return await self._end_apologising(run, run_log, "the turn's place was lost in a power cut", detail)
+
+    async def _end_apologising(self, run: Run, run_log: RunLog, why: str, detail: str, **extras: str) -> Run | None:
         await self._database.write(
             lambda connection: ledger.cancel_open(connection, run.run_id, actor="butler", via="run", why=why)
         )
         state = await self.brain.end_turn(run.thread_id, run.run_id, why)
-        detail = f"Something went wrong inside Butler (incident {incident}). Your message is kept; try again."
         said = f"I'm sorry, I could not finish this: {detail}"
         run_log.emit("token", {"text": said})
-        return await self._end(
-            run,
-            run_log,
-            "failed",
-            reply=said,
-            error={"code": "internal", "detail": detail, "incident": incident},
-            state=state,
-        )
+        error = {"code": "internal", "detail": detail, **extras}
+        return await self._end(run, run_log, "failed", reply=said, error=error, state=state)
 
     async def _end_cancelled(self, run: Run, run_log: RunLog) -> Run | None:
         actor, via = self._cancelled[run.run_id]
@@ -305,7 +310,7 @@ class Runs:
             run_log.end(outcome(ended, [], self._faculties.tools, redactor))
         self._cancelled.pop(run.run_id, None)
         self._drafts.pop(run.run_id, None)
-        self._pruner.turn_ended(run.thread_id)
+        await self.brain.prune(run.thread_id)
         return following
 
     def cancel_running(self, run_id: str, *, actor: str, via: str) -> None:

@@ -21,6 +21,29 @@ from butler.storage.database import Database
 from butler.storage.tables import actions, runs
 from butler.types import Json, Ruling, ToolResult
 
+__all__ = [
+    "NOT_ASKED",
+    "Check",
+    "Claim",
+    "Ledger",
+    "Objection",
+    "Proposal",
+    "Ruler",
+    "after_crash",
+    "begin",
+    "cancel_open",
+    "expire_due",
+    "finish",
+    "get",
+    "interrupted_executions",
+    "next_expiry",
+    "note",
+    "of_run",
+    "pending_of_thread",
+    "propose",
+    "reopen",
+]
+
 A = TypeVar("A")
 NOT_ASKED = ("allowed", "refused")
 
@@ -325,7 +348,9 @@ def after_crash(connection: Connection, action: Action, *, idempotent: bool) -> 
     unknown = _with_code(connection, lambda code: _update_row(connection, action, guard, values, code), coded=True)
     if unknown is None:
         return None
-    note(connection, unknown, "unknown", actor="butler", via="recovery", earlier_decision=action.decision)
+    # As in `decide`: edited arguments stay out of the audit, where nothing masks a tool's secret ones.
+    earlier = {**action.decision, "args": None} if action.decision else None
+    note(connection, unknown, "unknown", actor="butler", via="recovery", earlier_decision=earlier)
     return unknown
 
 
@@ -357,6 +382,10 @@ class Ledger:
     async def begin(self, action_id: str, check: Check) -> Claim:
         """See `begin`."""
         crash_point("started_before")
+        # A look costs no commit; whether a pending action is still pending is decided by who writes.
+        seen = await self._database.read(partial(get, action_id=action_id))
+        if seen is not None and seen.status == "pending":
+            return Claim(seen)
         claim = await self._database.write(partial(begin, action_id=action_id, check=check, guarded=self._guarded))
         crash_point("started_after")
         return claim

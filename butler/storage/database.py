@@ -23,15 +23,22 @@ Job = tuple[Callable[[Connection], Any], "Future[Any]"]
 
 LOCK_WAIT_SECONDS = 60
 MOST_JOBS_PER_COMMIT = 64
-READERS = 3
+READERS = 2
+MOST_LOG_BYTES = 1024 * 1024
+"""What the write-ahead log keeps on disk between check-points of SQLite."""
 
 
-def sqlite_engine(path: Path, *, writes: bool) -> Engine:
-    """Open an engine whose transactions begin with BEGIN IMMEDIATE (`writes`) or a plain BEGIN."""
+def sqlite_engine(path: Path, *, writes: bool, flush_each_commit: bool = True) -> Engine:
+    """Open an engine whose transactions begin with BEGIN IMMEDIATE (`writes`) or a plain BEGIN.
+
+    Without `flush_each_commit` a commit survives the death of the process but maybe not a power cut.
+    """
     engine = create_engine(
         f"sqlite:///{path}",
         poolclass=NullPool if writes else QueuePool,
         connect_args={"timeout": LOCK_WAIT_SECONDS, "check_same_thread": False},
+        # An error is logged and told by /readyz; the values of its statement are what people said and decided.
+        hide_parameters=True,
     )
 
     @event.listens_for(engine, "connect")
@@ -40,7 +47,8 @@ def sqlite_engine(path: Path, *, writes: bool) -> Engine:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute(f"PRAGMA synchronous={'FULL' if flush_each_commit else 'NORMAL'}")
+        cursor.execute(f"PRAGMA journal_size_limit={MOST_LOG_BYTES}")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.close()
 
@@ -54,9 +62,9 @@ def sqlite_engine(path: Path, *, writes: bool) -> Engine:
 class Database:
     """The butler's own rows: ``await db.write(fn)`` and ``await db.read(fn)`` run `fn(connection)`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, flush_each_commit: bool = True) -> None:
         self.path = path
-        self._write_engine = sqlite_engine(path, writes=True)
+        self._write_engine = sqlite_engine(path, writes=True, flush_each_commit=flush_each_commit)
         self._read_engine = sqlite_engine(path, writes=False)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="butler-read")
