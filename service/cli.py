@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,10 @@ from butler.storage.users import add_user, list_users
 from config.environment import read_environment
 from config.problems import ConfigError, did_you_mean
 from config.settings import Settings, load_settings
-from service.doctor import Finding, State, examine
+from config.tools_file import load_tools_file
+from service import doctor as doctor_checks
+from service.doctor import Finding, State
+from service.doctor_model import model as check_model
 
 if TYPE_CHECKING:
     from service.wiring import Configuration
@@ -122,17 +125,24 @@ def policy_check() -> None:
 
 @app.command()
 def doctor() -> None:
-    """Check configuration, data directory, database and model, and say what to do."""
-    configuration = _configuration()
-    settings = configuration.settings
-    files = Finding("configuration", "good", f"{settings.config_dir}: {_counted(configuration)}")
+    """Check configuration, programs, data directory, database, deciders and model, and say what to do."""
     console = Console(highlight=False, soft_wrap=True)
     states = set()
-    for finding in (files, *examine(settings)):
+    for finding in _examine(_configuration(), read_environment().values):
         states.add(finding.state)
         console.print(f"{MARKS[finding.state]} {escape(f'{finding.name}: {finding.detail}')}")
     if "bad" in states:
         raise typer.Exit(FAILED)
+
+
+def _examine(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[Finding]:
+    settings = configuration.settings
+    yield from doctor_checks.files(settings, _counted(configuration))
+    yield from doctor_checks.programs(load_tools_file(settings.config_dir / "tools.yml", environ), environ)
+    yield doctor_checks.data_directory(settings.data_dir)
+    yield doctor_checks.database(settings.database_path)
+    yield from doctor_checks.deciders(configuration.policy.definition.rules, settings.database_path)
+    yield check_model(settings)
 
 
 def _configuration() -> Configuration:

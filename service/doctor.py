@@ -3,38 +3,98 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-import httpx2
-
+from butler.people import ROLES
 from butler.storage.migrate import HEAD
+from config.policy_file import RuleDefinition
+from config.problems import did_you_mean
 from config.settings import Settings
+from config.tools_file import ToolDefinition
 
 State = Literal["good", "note", "bad"]
-MODEL_WAIT_SECONDS = 10.0
+SCRIPTS = frozenset({".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".php"})
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found: `note` is worth knowing, `bad` stops the butler from working."""
+    """What one check found: `note` is worth knowing, `bad` stops the butler, or something declared, from working."""
 
     name: str
     state: State
     detail: str
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
-    """Check the data directory, the database and the model, one finding each."""
-    yield data_directory(settings.data_dir)
-    yield database(settings.database_path)
-    yield model(settings)
+def files(settings: Settings, counted: str) -> Iterator[Finding]:
+    """What was read; `counted` says how much. An absent file is allowed, but seldom meant."""
+    name, folder = "configuration", settings.config_dir
+    if not folder.is_dir():
+        where = "start Butler in the project's folder, or set BUTLER_CONFIG_DIR"
+        yield Finding(name, "bad", f"there is no folder {folder}; {where}")
+        return
+    complete = True
+    for file, without in (("tools.yml", "there are no tools"), ("policy.yml", "there are no rules")):
+        path = folder / file
+        if path.exists():
+            continue
+        complete = False
+        twin = path.with_suffix(".yaml")
+        hint = f"; {twin.name} is not read, rename it" if twin.exists() else ""
+        yield Finding(name, "bad" if hint else "note", f"{path} does not exist, so {without}{hint}")
+    if complete:
+        yield Finding(name, "good", f"{folder}: {counted}")
+
+
+def programs(definitions: tuple[ToolDefinition, ...], environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether what the declared commands start is there; otherwise only an approved call would tell."""
+    name, checked, missing = "tools", 0, False
+    for tool in definitions:
+        if not tool.command:
+            continue
+        checked += 1
+        program, *others = (template.fill(lambda _: "", lambda _: "") for template in tool.command)
+        if not _is_program(program, tool.cwd, environ):
+            missing = True
+            yield Finding(name, "bad", f"{tool.source}: {tool.name}: there is no program {program!r}")
+        elif others and not tool.command[1].arguments and _is_missing_script(others[0], tool.cwd):
+            missing = True
+            yield Finding(name, "bad", f"{tool.source}: {tool.name}: there is no file {others[0]!r} in {tool.cwd}")
+    if checked and not missing:
+        yield Finding(name, "good", f"the programs of {checked} command(s) are there")
+
+
+def _is_program(program: str, cwd: Path, environ: Mapping[str, str]) -> bool:
+    if "/" in program:
+        path = cwd / program
+        return path.is_file() and os.access(path, os.X_OK)
+    return shutil.which(program, path=environ.get("PATH", os.defpath)) is not None
+
+
+def _is_missing_script(item: str, cwd: Path) -> bool:
+    return Path(item).suffix in SCRIPTS and not item.startswith("-") and not (cwd / item).exists()
+
+
+def deciders(rules: tuple[RuleDefinition, ...], database_path: Path) -> Iterator[Finding]:
+    """Whether everyone whom a rule lets decide exists; before the first start there is nobody to look up."""
+    users = _users(database_path)
+    if users is None:
+        return
+    known = {*ROLES, "requester", *users}
+    for rule in rules:
+        for word in rule.deciders or ():
+            if word not in known:
+                guess = did_you_mean(word, known)
+                detail = f"{rule.source}: {rule.name}: {word!r} is no user and no role{guess}; admins can decide"
+                yield Finding("deciders", "note", detail)
 
 
 def data_directory(path: Path) -> Finding:
@@ -62,13 +122,10 @@ def database(path: Path) -> Finding:
     if not path.exists():
         return Finding(name, "note", f"{path} does not exist yet; the first start makes it")
     try:
-        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)
-        try:
+        with closing(_open(path)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
             (users,) = connection.execute("SELECT count(*) FROM users").fetchone()
-        finally:
-            connection.close()
     except sqlite3.Error as error:
         return Finding(name, "bad", f"{path} can't be used: {error}")
     if verdict != "ok":
@@ -78,40 +135,16 @@ def database(path: Path) -> Finding:
     return Finding(name, "good", f"{path} is sound, {users} user(s)")
 
 
-def model(settings: Settings) -> Finding:
-    """Whether the model's endpoint answers, takes the key and knows the model; no tokens are spent."""
-    name = "model"
-    if settings.base_url is None or settings.model is None:
-        missing = " and ".join(settings.model_missing)
-        return Finding(name, "note", f"none configured: set {missing}; commands work without one")
-    host = urlsplit(settings.base_url).netloc.rpartition("@")[2]
-    headers = {}
-    if settings.api_token is not None:
-        headers["Authorization"] = f"Bearer {settings.api_token.get_secret_value()}"
+def _users(path: Path) -> set[str] | None:
+    """The users' names; None where there is no database that could tell, which `database` reports."""
+    if not path.exists():
+        return None
     try:
-        answer = httpx2.get(
-            f"{settings.base_url}/models",
-            headers=headers,
-            timeout=min(settings.model_timeout, MODEL_WAIT_SECONDS),
-        )
-    except httpx2.HTTPError as error:
-        return Finding(name, "bad", f"{host} does not answer: {type(error).__name__}: {error}")
-    if answer.status_code in (401, 403):
-        detail = f"{host} refuses the key (HTTP {answer.status_code}); see BUTLER_API_TOKEN"
-        return Finding(name, "bad", detail)
-    if answer.status_code in (404, 405):
-        return Finding(name, "note", f"{host} answers, but lists no models (HTTP {answer.status_code})")
-    if answer.status_code != 200:
-        return Finding(name, "bad", f"{host} answers HTTP {answer.status_code}; see BUTLER_BASE_URL")
-    known = _listed(answer)
-    if settings.model in known:
-        return Finding(name, "good", f"{host} answers and lists {settings.model!r}")
-    return Finding(name, "note", f"{host} answers, but does not list {settings.model!r}; see BUTLER_MODEL")
+        with closing(_open(path)) as connection:
+            return {str(name) for (name,) in connection.execute("SELECT name FROM users")}
+    except sqlite3.Error:
+        return None
 
 
-def _listed(answer: httpx2.Response) -> set[str]:
-    try:
-        items = answer.json()["data"]
-        return {item["id"] for item in items}
-    except (ValueError, KeyError, TypeError):
-        return set()
+def _open(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)

@@ -34,7 +34,7 @@ rules:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with two tools and two rules, and no settings of the caller's."""
-    for name in ("BASE_URL", "MODEL", "API_TOKEN", "DATA_DIR", "CONFIG_DIR", "DATABASE_URL"):
+    for name in ("BASE_URL", "MODEL", "FALLBACK_MODEL", "API_TOKEN", "DATA_DIR", "CONFIG_DIR", "DATABASE_URL"):
         monkeypatch.delenv(f"BUTLER_{name}", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").mkdir()
@@ -181,22 +181,101 @@ def test_doctor_finds_a_file_that_is_no_database(home: Path, capsys: pytest.Capt
     assert "!! database: " in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("name", "said"), [("scripted", "ok model: "), ("misspelt", "-- model: ")], ids=["listed", "not listed"]
-)
-def test_doctor_asks_the_endpoint_whether_it_knows_the_model(
-    name: str,
-    said: str,
-    model: ScriptedModel,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def endpoint(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The scripted endpoint as the configured one; its base URL."""
     monkeypatch.setenv("BUTLER_BASE_URL", model.url)
     monkeypatch.setenv("BUTLER_API_TOKEN", "model-token")
-    monkeypatch.setenv("BUTLER_MODEL", name)
+    monkeypatch.setenv("BUTLER_MODEL", "scripted")
+    return model.url
+
+
+@pytest.mark.usefixtures("home", "endpoint")
+def test_doctor_asks_the_endpoint_whether_it_knows_the_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor"]) == 0
-    assert said in capsys.readouterr().out
+    assert "ok model: " in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home", "endpoint")
+@pytest.mark.parametrize("variable", ["BUTLER_MODEL", "BUTLER_FALLBACK_MODEL"])
+def test_doctor_names_the_models_of_the_endpoint_when_one_is_not_among_them(
+    variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, "spere")
+    assert run(["doctor"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if " model: " in line]
+    assert line.startswith("-- ")
+    assert line.endswith(f"does not list 'spere' ({variable}); it lists 'spare', 'scripted'")
+
+
+@pytest.mark.usefixtures("home")
+def test_doctor_finds_the_path_under_which_the_endpoint_does_answer(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUTLER_BASE_URL", endpoint.removesuffix("/v1") + "/v2")
+    assert run(["doctor"]) == 5
+    assert f"!! model: nothing is at the path of BUTLER_BASE_URL; {endpoint} answers" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"BASE_URL": "http://127.0.0.1:9/v1"}, "BUTLER_MODEL"),
+        ({"MODEL": "any"}, "BUTLER_BASE_URL"),
+        ({"API_TOKEN": "key"}, "BUTLER_BASE_URL and BUTLER_MODEL"),
+    ],
+    ids=["only the URL", "only the model", "only the key"],
+)
+def test_doctor_fails_for_a_half_configured_model(
+    given: dict[str, str], missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"BUTLER_{name}", value)
+    assert run(["doctor"]) == 5
+    assert f"set, but not {missing}, so no model is asked" in capsys.readouterr().out
+
+
+def test_doctor_finds_programs_and_scripts_that_are_not_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tools = TOOLS.replace("command: [ls]", "command: [python3, gone.py]").replace("command: [rm,", "command: [rmm,")
+    (home / "config" / "tools.yml").write_text(tools)
+    assert run(["doctor"]) == 5
+    shown = capsys.readouterr().out
+    assert "!! tools: config/tools.yml:3: delete_file: there is no program 'rmm'" in shown
+    assert "!! tools: config/tools.yml:7: list_files: there is no file 'gone.py' in " in shown
+    (home / "config" / "gone.py").write_text("")
+    assert run(["doctor"]) == 5
+    assert "gone.py" not in capsys.readouterr().out
+
+
+def test_doctor_names_deciders_who_do_not_exist_once_there_are_users(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["doctor"]) == 0
+    assert "deciders:" not in capsys.readouterr().out
+    run(["user", "add", "anna"])
+    assert run(["doctor"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "deciders:" in line]
+    assert line.startswith("-- deciders: config/policy.yml:4: ask-for-deletes: 'ann' is no user and no role")
+    assert "did you mean 'anna'?" in line
+
+
+def test_doctor_tells_of_files_that_are_absent_or_misnamed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "config" / "policy.yml").unlink()
+    assert run(["doctor"]) == 0
+    assert "policy.yml does not exist, so there are no rules" in capsys.readouterr().out
+    (home / "config" / "policy.yaml").write_text(POLICY)
+    assert run(["doctor"]) == 5
+    assert "policy.yaml is not read, rename it" in capsys.readouterr().out
+
+
+def test_doctor_says_when_it_is_run_in_another_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "elsewhere").mkdir()
+    monkeypatch.chdir(home / "elsewhere")
+    assert run(["doctor"]) == 5
+    assert "!! configuration: there is no folder " in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("home")
