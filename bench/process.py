@@ -72,11 +72,12 @@ class Server:
             if self._process.poll() is not None:
                 raise HarnessError(f"server ended with {self._process.returncode}:\n{self.log_tail()}")
             try:
-                if (await client.get(path)).status == 200:
-                    client.close()
-                    return time.perf_counter() - self._started
+                answered = (await client.get(path)).status == 200
             except ConnectionLost:
-                pass
+                answered = False
+            if answered:
+                client.close()
+                return time.perf_counter() - self._started
             await asyncio.sleep(0.01)
         raise HarnessError(f"server not ready after {_PATIENCE:g} s:\n{self.log_tail()}")
 

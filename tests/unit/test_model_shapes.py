@@ -157,11 +157,11 @@ async def test_a_character_sent_as_two_halves_is_joined(endpoint: RawEndpoint, g
     assert (await ask(gateway)).text == "a\U0001f600b"
 
 
-async def test_pieces_of_one_read_are_shown_together(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
+async def test_each_piece_is_shown_by_itself_also_when_several_come_in_one_read(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
     endpoint.answer(say("one ") + say("two ") + say("three") + END)
     pieces: list[str] = []
     await ask(gateway, pieces.append)
-    assert pieces == ["one two three"]
+    assert pieces == ["one ", "two ", "three"]
 
 
 async def test_the_connection_is_kept_for_the_next_turn(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
