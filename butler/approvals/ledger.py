@@ -381,11 +381,11 @@ class Ledger:
 
     async def begin(self, action_id: str, check: Check) -> Claim:
         """See `begin`."""
-        crash_point("started_before")
         # A look costs no commit; whether a pending action is still pending is decided by who writes.
         seen = await self._database.read(partial(get, action_id=action_id))
         if seen is not None and seen.status == "pending":
             return Claim(seen)
+        crash_point("started_before")
         claim = await self._database.write(partial(begin, action_id=action_id, check=check, guarded=self._guarded))
         crash_point("started_after")
         return claim
