@@ -103,7 +103,8 @@ def policy_test(
     print(f"reason: {ruling.reason}")
     print(f"risk: {ruling.risk}")
     if ruling.verdict == "approve":
-        print(f"deciders: {', '.join(ruling.deciders or ('admin',))}")
+        named = ruling.deciders or ("admin",)
+        print(f"deciders: {', '.join(named)}" + ("" if "admin" in named else "; admins can always decide"))
         print(f"expires: {'never' if ruling.expires_in is None else f'after {ruling.expires_in:g} s'}")
     for rule in found.matched:
         print(f"matched: {rule.name} ({rule.source}) {rule.verdict}")

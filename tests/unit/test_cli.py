@@ -117,6 +117,14 @@ def test_policy_test_says_who_decides_and_until_when(capsys: pytest.CaptureFixtu
     assert "expires: after 60 s" in shown
 
 
+def test_policy_test_says_that_admins_decide_also_where_a_rule_names_others(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config" / "policy.yml").write_text(POLICY.replace("deciders: [admin, ann]", "deciders: [ann]"))
+    assert run(["policy", "test", "delete_file", '{"target": "x"}']) == 0
+    assert "deciders: ann; admins can always decide" in capsys.readouterr().out.splitlines()
+
+
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(("tool", "verdict"), [("list_files", "allow"), ("unheard_of", "approve")])
 def test_policy_test_falls_back_to_the_tools_own_verdict_and_the_default(
