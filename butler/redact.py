@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 from pydantic import SecretStr
 
+from butler.nesting import MOST_LEVELS
 from butler.types import Json, ToolSpec
 from config.settings import Settings
 
 MASK = "***"
+TOO_DEEP = "(nested too deeply to be shown)"
 MIN_LENGTH = 6  # shorter values are ordinary words and numbers too often
 
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSWORD|API_?KEY|CREDENTIAL", re.IGNORECASE)
@@ -59,16 +61,22 @@ class Redactor:
         return self._pattern.sub(MASK, text) if self._pattern else text
 
     def json(self, value: Any) -> Any:
-        """Mask in all texts and keys of a JSON value; the value itself is not changed."""
-        if self._pattern is None:
-            return value
+        """Mask in all texts and keys of a JSON value; the value itself is not changed.
+
+        What nests deeper than anything valid does is cut off, so that no stored value can break a list.
+        """
+        return self._json(value, 2 * MOST_LEVELS)
+
+    def _json(self, value: Any, levels: int) -> Any:
         if isinstance(value, str):
             return self.text(value)
+        if not isinstance(value, dict | list):
+            return value
+        if levels == 0:
+            return TOO_DEEP
         if isinstance(value, dict):
-            return {self.text(key): self.json(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.json(item) for item in value]
-        return value
+            return {self.text(key): self._json(item, levels - 1) for key, item in value.items()}
+        return [self._json(item, levels - 1) for item in value]
 
 
 def secret_args_of(schema: Mapping[str, Any]) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -61,7 +61,7 @@ class _Default(Entry):
 
 @dataclass(frozen=True)
 class RuleDefinition:
-    """A checked rule; `source` is ``FILE:LINE``."""
+    """A checked rule; `source` is ``FILE:LINE``, `lines` has the lines of its keys."""
 
     name: str
     tool: str
@@ -72,6 +72,12 @@ class RuleDefinition:
     deciders: tuple[str, ...] | None
     expires_in: float | None
     source: str
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def place(self, key: str) -> tuple[str, int]:
+        """File and line of one of the rule's keys."""
+        file, _, line = self.source.rpartition(":")
+        return file, self.lines.get(key, int(line))
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,9 @@ def load_policy_file(path: Path, *, cwd: Path | None = None) -> PolicyFile:
         elif isinstance(name, str):
             seen[name] = loc
         if entry is not None:
-            rules.append(_definition(entry, checker.place((*loc, "name"))))
+            places = {"tool": (*loc, "tool"), **{f"args.{name}": (*loc, "args", name) for name in entry.args}}
+            lines = {key: source.line(place) for key, place in places.items()}
+            rules.append(_definition(entry, checker.place((*loc, "name")), lines))
     given = source.value if isinstance(source.value, dict) else {}
     default = checker.model(_Default, {key: value for key, value in given.items() if key == "default"})
     if checker.problems or default is None:
@@ -109,7 +117,7 @@ def load_policy_file(path: Path, *, cwd: Path | None = None) -> PolicyFile:
     return PolicyFile(meant(default.default), tuple(rules))
 
 
-def _definition(entry: RuleEntry, source: str) -> RuleDefinition:
+def _definition(entry: RuleEntry, source: str, lines: Mapping[str, int]) -> RuleDefinition:
     return RuleDefinition(
         name=entry.name,
         tool=entry.tool,
@@ -120,4 +128,5 @@ def _definition(entry: RuleEntry, source: str) -> RuleDefinition:
         deciders=tuple(entry.deciders) if entry.deciders else None,
         expires_in=entry.expires_in,
         source=source,
+        lines=lines,
     )

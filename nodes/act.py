@@ -9,10 +9,10 @@ from langgraph.types import interrupt
 
 from butler.approvals.actions import Action
 from butler.approvals.calls import Claim
-from butler.approvals.show import approval, interrupt_payload
+from butler.approvals.show import interrupt_payload, shown_args
 from butler.turn import ActInput, Call, Result
-from butler.types import Invocation, ToolResult
-from nodes.context import TurnContext
+from butler.types import Invocation, Json, ToolResult
+from nodes.context import Faculties, TurnContext
 
 
 async def act(state: ActInput, runtime: Runtime[TurnContext]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ async def act(state: ActInput, runtime: Runtime[TurnContext]) -> dict[str, Any]:
         elif action.execution == "started":
             # Running it here could be the second time; the service settles it as unknown.
             raise RuntimeError(f"the action {action.action_id} was started elsewhere and has no result")
-        return _result(call, told_to_model(action), is_error=bool(action.result_is_error))
+        return _result(call, told_to_model(action, context.faculties), is_error=bool(action.result_is_error))
 
 
 async def _claim_or_wait(action_id: str, context: TurnContext) -> Claim:
@@ -52,15 +52,15 @@ async def _claim_or_wait(action_id: str, context: TurnContext) -> Claim:
 
 async def _execute(action: Action, context: TurnContext) -> Action:
     faculties, emit = context.faculties, context.emit
-    shown = approval(action, faculties.tools, faculties.redactor)
-    event = {
-        "action_id": action.action_id,
-        "tool": action.tool,
-        "args": shown["args"],
-        "verdict": action.verdict,
-    }
-    emit("tool", event | {"phase": "started"})
-    result = await _run_tool(action, context)
+    event: Json = {"action_id": action.action_id, "tool": action.tool, "args": {}, "verdict": action.verdict}
+    try:
+        event["args"] = shown_args(action.tool, what_runs(action), faculties.tools, faculties.redactor)
+        emit("tool", event | {"phase": "started"})
+    except Exception as error:
+        # Nothing has run: a row that stayed ``started`` would claim that it may have taken effect.
+        result = ToolResult(f"Not run: its start could not be told ({type(error).__name__}: {error}).", is_error=True)
+    else:
+        result = await _run_tool(action, context)
     result = ToolResult(faculties.redactor.text(result.text), result.is_error)
     finished = await faculties.ledger.finish(action.action_id, action.attempts, result)
     emit("tool", event | {"phase": "failed" if result.is_error else "done", "result": result.text})
@@ -73,7 +73,7 @@ async def _run_tool(action: Action, context: TurnContext) -> ToolResult:
         return ToolResult(f"Not run: the tool {action.tool!r} no longer exists.", is_error=True)
     call = Invocation(
         action_id=action.action_id, tool=action.tool, thread_id=action.thread_id, run_id=action.run_id,
-        args=action.run_args if action.run_args is not None else action.args, requested_by=action.requested_by,
+        args=what_runs(action), requested_by=action.requested_by,
     )  # fmt: skip
     try:
         return await tool.run(call)
@@ -82,11 +82,17 @@ async def _run_tool(action: Action, context: TurnContext) -> ToolResult:
         return ToolResult(f"The tool failed: {type(error).__name__}: {error}", is_error=True)
 
 
-def told_to_model(action: Action) -> str:
+def what_runs(action: Action) -> Json:
+    """The arguments to run with: those of an edit, else those of the call."""
+    return action.run_args if action.run_args is not None else action.args
+
+
+def told_to_model(action: Action, faculties: Faculties) -> str:
     """The result as the model reads it; an edit is said, so that the model doesn't repeat its first call."""
     text = action.result if action.result is not None else "No result was recorded."
     if action.run_args is not None and action.execution in ("done", "failed"):
-        return f"(A person changed the arguments to {action.run_args!r} before this ran.)\n{text}"
+        args = shown_args(action.tool, action.run_args, faculties.tools, faculties.redactor)
+        return f"(A person changed the arguments to {args!r} before this ran.)\n{text}"
     return text
 
 

@@ -11,8 +11,9 @@ from langgraph.runtime import Runtime
 from sqlalchemy import Connection
 
 from butler.approvals.calls import Proposal
-from butler.approvals.show import approval, title_of
+from butler.approvals.show import approval, shown_args, title_of
 from butler.tools.registry import ToolRegistry
+from butler.tools.validation import TOO_DEEP
 from butler.turn import Call, Result, TurnState
 from butler.types import Json, Ruling
 from nodes.context import TurnContext, requester
@@ -28,14 +29,16 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
     for position, raw in enumerate(state["messages"][-1]["tool_calls"]):
         name, text = raw["function"]["name"], raw["function"]["arguments"]
         args, problem = read_arguments(faculties.tools, name, text)
+        shown_call = shown_args(name, args, faculties.tools, faculties.redactor)
         if problem:
+            problem = faculties.redactor.text(problem)
             results[raw["id"]] = Result(text=problem, is_error=True, action_id="")
-            emit("tool", {"action_id": None, "tool": name, "args": args, "verdict": None, "phase": "failed",
+            emit("tool", {"action_id": None, "tool": name, "args": shown_call, "verdict": None, "phase": "failed",
                           "result": problem})  # fmt: skip
             continue
         tool = faculties.tools.get(name)
         digest = tool.digest if tool else ""
-        proposals.append(Proposal(raw["id"], position, name, args, title_of(name, args), digest))
+        proposals.append(Proposal(raw["id"], position, name, args, title_of(name, shown_call), digest))
 
     def rule(connection: Connection, call: Proposal) -> Ruling:
         return faculties.judge.on_proposal(connection, call, thread_id=thread_id, person=person)
@@ -67,7 +70,9 @@ def read_arguments(tools: ToolRegistry, name: str, text: str) -> tuple[Json, str
     """The arguments of a call, and what is wrong with the call in words for the model."""
     try:
         args = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        return {}, f"The arguments don't fit {name!r}: {TOO_DEEP}. Nothing was run; call it again."
+    except ValueError as error:
         return {}, f"The arguments of {name!r} are not valid JSON ({error}). Nothing was run; call it again."
     if not isinstance(args, dict):
         return {}, f"The arguments of {name!r} must be one JSON object. Nothing was run; call it again."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -13,12 +14,18 @@ from butler.errors import ButlerError
 from butler.memory.compaction import Compactor
 from butler.people import Principal
 from butler.storage.database import Database
-from butler.types import Json
+from butler.types import Json, Verdict
 from nodes.context import Faculties
 from service.approvals import list_approvals
 from service.decisions import Decided, Decisions
 
 MOST_LISTED = 20
+_WITHOUT_A_RULE: Mapping[Verdict | None, str] = {
+    "allow": "without a rule: runs at once",
+    "approve": "without a rule: asks first",
+    "refuse": "without a rule: is refused",
+    None: "without a rule: the default of the policy",
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Commands:
             case "approve":
                 return await self._decide(command, Decision("approve"), text, thread_id, person)
             case "deny":
-                _, *reason = command.rest.split(None, 1)
+                reason = command.rest.split(None, 1)[1:]
                 return await self._decide(
                     command, Decision("reject", reason="".join(reason) or None), text, thread_id, person
                 )
@@ -66,7 +73,7 @@ class Commands:
 
     def _tools(self) -> str:
         lines = [
-            f"- `{usage(tool.name, tool.input_schema)}` — {tool.description} (by itself: {tool.verdict or 'approve'})"
+            f"- `{usage(tool.name, tool.input_schema)}` — {tool.description} ({_WITHOUT_A_RULE[tool.verdict]})"
             for tool in self._faculties.tools.specs()
         ]
         return "\n".join(lines) or "There are no tools yet. Declare some in tools.yml."
@@ -102,7 +109,8 @@ class Commands:
         if action.thread_id == thread_id:
             return Answer(decided=decided)
         verb = "Approved" if decision.kind == "approve" else "Denied"
-        return Answer(f"{verb}: {action.title}. Its own thread ({action.thread_id}) goes on.")
+        title = approval(action, self._faculties.tools, self._faculties.redactor)["title"]
+        return Answer(f"{verb}: {title}. Its own thread ({action.thread_id}) goes on.")
 
 
 def compaction_of(faculties: Faculties) -> Compactor:

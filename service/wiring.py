@@ -47,7 +47,7 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
         problems += error.problems
     policy = Policy(policy_file)
     if not problems:
-        problems += policy.mistaken_tools(tools.names())
+        problems += (*policy.mistaken_tools(tools.names()), *policy.mistaken_args(tools.specs()))
     if problems:
         raise ConfigError(problems, code)
     return Configuration(settings, tools, policy)
@@ -58,14 +58,15 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     settings = configuration.settings
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
+    redactor = Redactor.from_environment(settings, environ)
     return Faculties(
         ledger=Ledger(database, guarded=True),
-        judge=Judge(configuration.policy, configuration.tools),
+        judge=Judge(configuration.policy, configuration.tools, redactor),
         tools=configuration.tools,
         model=model,
         model_missing=settings.model_missing,
         compactor=_compactor(settings, model),
-        redactor=Redactor.from_environment(settings, environ),
+        redactor=redactor,
         context_limit=settings.context_limit,
         max_tool_rounds=settings.max_tool_rounds,
     )

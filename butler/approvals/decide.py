@@ -54,12 +54,15 @@ def refuse_if_not_decider(action: Action, person: Principal) -> None:
         raise ButlerError("not_an_approver", f"You may not decide this action; {who} may.")
 
 
-def recorded(action: Action) -> ButlerError:
-    """The answer to whoever comes too late: the outcome that stands."""
+def recorded(action: Action, judge: Judge) -> ButlerError:
+    """The answer to whoever comes too late: the outcome that stands, secret arguments masked."""
+    decision = dict(action.decision) if action.decision else None
+    if decision and decision.get("args") is not None:
+        decision["args"] = judge.shown(action.tool, decision["args"])
     if action.status == "expired":
-        return ButlerError("expired", "This approval request has expired; nothing was run.", decision=action.decision)
-    decision = action.decision or {"decision": action.status, "by": None, "at": action.finished_at, "via": None,
-                                   "reason": None, "args": None}  # fmt: skip
+        return ButlerError("expired", "This approval request has expired; nothing was run.", decision=decision)
+    decision = decision or {"decision": action.status, "by": None, "at": action.finished_at, "via": None,
+                            "reason": None, "args": None}  # fmt: skip
     return ButlerError(
         "already_decided", f"This action is not pending; it is {action.status} already.", decision=decision
     )
@@ -79,7 +82,7 @@ def decide(
         raise ButlerError("not_found", f"There is no approval {action_id!r}.")
     refuse_if_not_decider(action, person)
     if action.status != "pending":
-        raise recorded(action)
+        raise recorded(action, judge)
     if action.has_expired:
         raise ButlerError("expired", "This approval request has expired; nothing was run.", decision=None)
     if decision.fingerprint is not None and decision.fingerprint != action.shown_fingerprint:
@@ -99,7 +102,7 @@ def decide(
         .returning(actions)
     ).first()
     if row is None:
-        raise recorded(get(connection, action_id) or action)
+        raise recorded(get(connection, action_id) or action, judge)
     decided = Action.of_row(row)
     event = {"approve": "approved", "edit": "edited", "respond": "responded", "reject": "rejected"}[decision.kind]
     # Edited arguments stay out of the audit, where nothing masks a tool's secret ones; their fingerprint is in.

@@ -10,8 +10,10 @@ from butler.approvals import grants
 from butler.approvals.actions import Action
 from butler.approvals.calls import Objection, Proposal
 from butler.approvals.policy import Policy, safe_classify
+from butler.approvals.show import shown_args
 from butler.canonical import fingerprint
 from butler.people import Principal
+from butler.redact import Redactor
 from butler.tools.registry import ToolRegistry
 from butler.types import Json, Ruling
 
@@ -19,9 +21,10 @@ from butler.types import Json, Ruling
 class Judge:
     """Rules on calls with the policy and the tools that are configured now."""
 
-    def __init__(self, policy: Policy, tools: ToolRegistry) -> None:
+    def __init__(self, policy: Policy, tools: ToolRegistry, redactor: Redactor | None = None) -> None:
         self._policy = policy
         self._tools = tools
+        self._redactor = redactor or Redactor([])
 
     def on_proposal(self, connection: Connection, call: Proposal, *, thread_id: str, person: Principal) -> Ruling:
         """The verdict on a call as it is proposed; a grant that decides it is spent in the same transaction."""
@@ -59,6 +62,10 @@ class Judge:
         if ruling.verdict == "approve" and action.status == "allowed":
             return Objection(f"policy now asks first: {ruling.reason}", ruling)
         return None
+
+    def shown(self, tool: str, args: Json) -> Json:
+        """Arguments as the answer to a decision may repeat them: secrets masked."""
+        return shown_args(tool, args, self._tools, self._redactor)
 
     def _standing_grant(self, connection: Connection, action: Action) -> tuple[str, str] | None:
         kind, _, grant_id = action.rule.partition(":")

@@ -10,7 +10,7 @@ import structlog
 
 from butler.argtext import text_of
 from butler.globs import Matcher, compile_glob, covers
-from butler.types import Risk, Ruling, Verdict
+from butler.types import Risk, Ruling, ToolSpec, Verdict
 from config.policy_file import PolicyFile, RuleDefinition
 from config.problems import Problem, did_you_mean, nearest
 
@@ -119,10 +119,35 @@ class Policy:
         for rule in self.definition.rules:
             plain = not any(char in rule.tool for char in "*?[")
             if plain and rule.tool not in names and nearest(rule.tool, names):
-                file, _, line = rule.source.rpartition(":")
                 guess = did_you_mean(rule.tool, names)
-                problems.append(Problem(file, int(line), "tool", f"there is no tool {rule.tool!r}{guess}"))
+                problems.append(Problem(*rule.place("tool"), "tool", f"there is no tool {rule.tool!r}{guess}"))
         return tuple(problems)
+
+    def mistaken_args(self, known: Iterable[ToolSpec]) -> tuple[Problem, ...]:
+        """Name arguments of rules that no known tool of theirs can ever have: such a rule never matches."""
+        specs = tuple(known)
+        problems = []
+        for rule in self.definition.rules:
+            matches = compile_glob(rule.tool)
+            schemas = [spec.input_schema for spec in specs if matches(spec.name)]
+            if not schemas or any(map(_is_open, schemas)):
+                continue
+            names = sorted({name for schema in schemas for name in schema.get("properties", {})})
+            for name in rule.args:
+                if name not in names:
+                    message = f"no tool that {rule.tool!r} matches has this argument{did_you_mean(name, names)}"
+                    problems.append(Problem(*rule.place(f"args.{name}"), f"args.{name}", message))
+        return tuple(problems)
+
+    def useless_rules(self, known: Iterable[str]) -> tuple[Unreachable | Problem, ...]:
+        """Name rules that can't win as things stand: no known tool is theirs, or another rule always beats them."""
+        names = tuple(known)
+        found: list[Unreachable | Problem] = list(self.unreachable_rules())
+        for rule in self.definition.rules:
+            if not any(map(compile_glob(rule.tool), names)):
+                message = f"can never win: no tool matches {rule.tool!r}{did_you_mean(rule.tool, names)}"
+                found.append(Problem(*rule.place("tool"), rule.name, message))
+        return tuple(found)
 
     def _without_rule(self, tool: str, own: Verdict | None, grant: tuple[str, str] | None) -> Ruling:
         if grant is not None:
@@ -174,6 +199,11 @@ def safe_classify(
 def stricter(one: Ruling, other: Ruling) -> Ruling:
     """Give the stricter of two rulings, the first if they are equal (A7)."""
     return other if STRICTNESS[other.verdict] > STRICTNESS[one.verdict] else one
+
+
+def _is_open(schema: Mapping[str, Any]) -> bool:
+    """Whether a tool takes arguments that its schema doesn't name."""
+    return schema.get("additionalProperties") is not False or "patternProperties" in schema
 
 
 def _covers(wide: RuleDefinition, narrow: RuleDefinition) -> bool:

@@ -38,7 +38,7 @@ class ToolRegistry:
         duplicates = []
         for toolset in toolsets:
             if toolset.kind == "governed" and not toolset.specs:
-                message = f"the governed toolset {toolset.name!r}, declared at {toolset.source}, has no tools"
+                message = f"the toolset {toolset.name!r}, declared at {toolset.source}, has no tools"
                 raise ConfigError([_problem(toolset.source, "tools", message)], "no_governed_tools")
             for spec in toolset.specs:
                 if spec.governed != (toolset.kind == "governed"):

@@ -14,6 +14,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from butler.canonical import canonical_json
+from butler.nesting import MOST_LEVELS, nested_too_deeply
 from butler.types import Json
 from config.problems import did_you_mean
 
@@ -21,6 +22,10 @@ MAX_BYTES = 1 << 20
 MAX_PROBLEMS = 10
 MAX_MESSAGE = 300
 PATTERN_SECONDS = 0.2
+TOO_DEEP = f"the arguments are nested more than {MOST_LEVELS} levels deep"
+
+_NAMES_ONLY = frozenset({"required", "additionalProperties", "dependentRequired", "unevaluatedProperties"})
+"""Keywords whose messages repeat names of arguments but never their values."""
 
 
 def _found(pattern: str, text: str) -> bool:
@@ -63,6 +68,8 @@ def compile_schema(schema: Json, secret: frozenset[str] = frozenset()) -> Callab
     def problems(args: Any) -> list[str]:
         if not isinstance(args, dict):
             return ["the arguments must be a JSON object"]
+        if nested_too_deeply(args):
+            return [TOO_DEEP]
         try:
             size = len(canonical_json(args).encode("utf-8"))
             if size > MAX_BYTES:
@@ -70,7 +77,7 @@ def compile_schema(schema: Json, secret: frozenset[str] = frozenset()) -> Callab
             errors = islice(validator.iter_errors(args), MAX_PROBLEMS)
             return [_sentence(error, names, secret) for error in errors]
         except RecursionError:
-            return ["the arguments are nested too deeply"]
+            return ["the arguments can't be checked: the tool's schema goes too deep for them"]
         except ValidationError as error:
             return [error.message[:MAX_MESSAGE]]
         except Unresolvable as error:
@@ -87,9 +94,16 @@ def _sentence(error: ValidationError, names: list[str], secret: frozenset[str]) 
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
     if error.absolute_path and error.absolute_path[0] in secret:
         return f"{place}: does not fit the schema ({error.validator})"
+    if not place and _holds(error.instance, secret) and error.validator not in _NAMES_ONLY:
+        return f"taken together they do not fit the schema ({error.validator})"
     hint = ""
     if error.validator == "additionalProperties" and not place and isinstance(error.instance, dict):
         strangers = [name for name in error.instance if name not in names]
         hint = did_you_mean(strangers[0], names) if strangers else ""
     message = error.message if len(error.message) <= MAX_MESSAGE else f"{error.message[:MAX_MESSAGE]}…"
     return f"{place}: {message}{hint}" if place else f"{message}{hint}"
+
+
+def _holds(instance: Any, secret: frozenset[str]) -> bool:
+    """Whether a message that repeats the instance would repeat a secret argument's value."""
+    return isinstance(instance, dict) and not secret.isdisjoint(instance)

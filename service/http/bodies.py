@@ -8,14 +8,19 @@ from typing import Annotated, Any, Literal, NoReturn, Self
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from butler.approvals.decide import Decision, check_shape
 from butler.approvals.grants import GrantWish
 from butler.errors import ButlerError
+from butler.nesting import MOST_LEVELS, nested_too_deeply
 from service.decisions import Named
 
 MOST_MESSAGE_CHARACTERS = 200_000
+MOST_BODY_LEVELS = MOST_LEVELS + 4
+"""The arguments of an edit stand four levels deep in a resume and have a limit of their own."""
+FORMS = frozenset({"by name", "by place"})
+"""What pydantic puts into a fault's place for the form it chose; no field has such a name."""
 Text = Annotated[str, Field(max_length=MOST_MESSAGE_CHARACTERS)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -34,11 +39,12 @@ class ChatBody(Strict):
     if_parked: Literal["queue", "decline", "reject"] = "queue"
     wait: bool = True
 
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if not self.message.strip():
-            raise ValueError("the message is empty")
-        return self
+    @field_validator("message")
+    @classmethod
+    def _says_something(cls, message: str) -> str:
+        if not message.strip():
+            raise ValueError("is empty")
+        return message
 
 
 class GrantBody(Strict):
@@ -108,18 +114,29 @@ class LangChainDecision(Strict):
 
 
 class Answer(Strict):
-    """The seed's plain answer to a single pending action."""
+    """The plain answer, yes or no, to a single pending action."""
 
     approved: bool
     comment: Text | None = None
 
 
+def _form_of(decision: Any) -> str:
+    """Which of the two forms a decision has; told by its keys, so that faults are those of one form only."""
+    if isinstance(decision, LangChainDecision):
+        return "by place"
+    return "by place" if isinstance(decision, dict) and "type" in decision else "by name"
+
+
+AnyDecision = Annotated[
+    Annotated[NamedDecisionBody, Tag("by name")] | Annotated[LangChainDecision, Tag("by place")],
+    Discriminator(_form_of),
+]
+
+
 class ResumeBody(Strict):
     """``POST /threads/{thread_id}/resume`` in any of its three forms."""
 
-    decisions: (
-        Annotated[list[NamedDecisionBody] | list[LangChainDecision], Field(min_length=1, max_length=500)] | None
-    ) = None
+    decisions: Annotated[list[AnyDecision], Field(min_length=1, max_length=500)] | None = None
     answer: Answer | None = None
     wait: bool = True
 
@@ -127,6 +144,8 @@ class ResumeBody(Strict):
     def _one_form(self) -> Self:
         if (self.decisions is None) == (self.answer is None):
             raise ValueError("give `decisions` or `answer`, one of them")
+        if len({type(decision) for decision in self.decisions or ()}) > 1:
+            raise ValueError("give all `decisions` with `decision` or all with `type`")
         return self
 
     def read(self) -> list[Named]:
@@ -141,24 +160,39 @@ class ResumeBody(Strict):
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise ButlerError("invalid_request", f"The body is not JSON: {name} is no JSON value.")
+
+
+def read_json(body: bytes) -> Any:
+    """Read a body. Raises ButlerError ``invalid_request``."""
+    try:
+        value = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        deep = nested_too_deeply(value, MOST_BODY_LEVELS)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno} (character {error.pos})"
+        raise ButlerError("invalid_request", f"The body is not JSON: {error.msg} at {place}.") from None
+    except UnicodeDecodeError as error:
+        raise ButlerError("invalid_request", f"The body is not UTF-8: byte {error.start} is none.") from None
+    except RecursionError:
+        deep = True
+    except ValueError:
+        raise ButlerError("invalid_request", "The body holds a number with too many digits.") from None
+    if deep:
+        raise ButlerError("invalid_request", f"The body is nested more than {MOST_BODY_LEVELS} levels deep.")
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ButlerError("invalid_request", "The body holds half of a surrogate pair, which is no text.") from None
+    return value
 
 
 class ExactJsonRequest(Request):
     """Reads JSON exactly: no NaN, no lone surrogates, no nesting that would break what comes after."""
 
     async def json(self) -> Any:
-        """The parsed body. Raises json.JSONDecodeError, which FastAPI answers with 422."""
+        """The parsed body. Raises ButlerError ``invalid_request`` that says where and what is wrong with it."""
         if not hasattr(self, "_json"):
-            body = await self.body()
-            try:
-                value = json.loads(body, parse_constant=_refuse_constant)
-                json.dumps(value, ensure_ascii=False).encode("utf-8")
-            except json.JSONDecodeError:
-                raise
-            except (ValueError, RecursionError) as error:
-                raise json.JSONDecodeError(f"not usable JSON ({type(error).__name__})", "", 0) from None
-            self._json = value
+            self._json = read_json(await self.body())
         return self._json
 
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from butler.errors import ButlerError
 from butler.ids import new_id
 from service.events import to_json
+from service.http.faults import faults_of, sentence_of
 
 log = structlog.get_logger("butler.http")
 
@@ -58,15 +59,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_request: Request, error: RequestValidationError) -> Response:
-        faults = [
-            {
-                "where": ".".join(str(part) for part in fault["loc"] if part != "body") or "body",
-                "what": fault["msg"],
-            }
-            for fault in error.errors()[:20]
-        ]
-        detail = "; ".join(f"{fault['where']}: {fault['what']}" for fault in faults)
-        return problem(422, "invalid_request", f"The request was not understood. {detail}", errors=faults)
+        return problem(422, "invalid_request", sentence_of(error), errors=faults_of(error))
 
     @app.exception_handler(HTTPException)
     async def _http(_request: Request, error: HTTPException) -> Response:

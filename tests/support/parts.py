@@ -15,6 +15,7 @@ from butler.approvals.judge import Judge
 from butler.approvals.ledger import Proposal, propose
 from butler.approvals.policy import Policy
 from butler.people import Principal
+from butler.redact import secret_args_of
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
 from butler.storage.tables import audit, runs, threads, users
@@ -117,6 +118,7 @@ def tool(
     return ToolSpec(
         name=name, description=f"Does {name}", input_schema=schema, run=run, governed=True, source="tools.yml:1",
         digest=digest or f"digest of {name}", verdict=verdict, idempotent=idempotent,
+        secret_args=secret_args_of(schema),
     )  # fmt: skip
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +57,16 @@ def test_secrets_come_from_the_environment_and_the_settings(tmp_path: Path) -> N
     redactor = Redactor.from_environment(settings, environ, extra_names=["HOOK"])
     hidden = [*environ.values(), "compact-123456"]
     assert [value for value in hidden if redactor.text(value) != MASK] == ["/home-123456", "123456"]
+
+
+@pytest.mark.parametrize("secrets", [[], ["s3cr3t-value"]])
+def test_a_value_nested_beyond_measure_is_cut_off_and_breaks_nothing(secrets: list[str]) -> None:
+    value: Any = "s3cr3t-value"
+    for level in range(50_000):
+        value = [value] if level % 2 else {"k": value}
+    shown = json.dumps(Redactor(secrets).json([{"args": value, "kept": 1}]))
+    assert "(nested too deeply to be shown)" in shown
+    assert '"kept": 1' in shown
 
 
 async def nothing(invocation: Invocation) -> ToolResult:

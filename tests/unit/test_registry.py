@@ -86,7 +86,7 @@ def test_a_declared_governed_toolset_without_tools_is_an_error_and_a_benign_one_
     with pytest.raises(ConfigError) as caught:
         ToolRegistry([Toolset("declared", "governed", [], "tools.yml:1")])
     assert caught.value.code == "no_governed_tools"
-    assert str(caught.value).startswith("tools.yml:1: tools: the governed toolset 'declared'")
+    assert str(caught.value).startswith("tools.yml:1: tools: the toolset 'declared'")
 
 
 def test_a_tool_in_a_toolset_of_the_other_kind_is_a_mistake_in_the_program() -> None:
@@ -141,16 +141,61 @@ def test_a_careless_pattern_can_not_hang_the_butler() -> None:
     assert registry(names).validate("write", {"xxy": 1}) == ["xxy: 1 is not of type 'string'"]
 
 
-def test_arguments_nested_beyond_measure_are_refused() -> None:
-    deep: Any = "x"
-    for _ in range(50_000):
-        deep = [deep]
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("levels", [64, 300, 50_000])
+def test_arguments_nested_beyond_measure_are_refused(levels: int) -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/l"}},
         "$defs": {"l": {"items": {"$ref": "#/$defs/l"}}},
     }
-    assert registry(schema).validate("write", {"a": deep}) == ["the arguments are nested too deeply"]
+    tools = registry(schema)
+    assert tools.validate("write", {"a": nested(levels)}) == ["the arguments are nested more than 64 levels deep"]
+    assert tools.validate("write", {"a": nested(10)}) == []
+    assert registry({"type": "object"}).validate("write", {"a": nested(63)}) == []
+
+
+SECRET: Any = {"user": "mia", "pin": "hunter2pass"}
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"oneOf": [{"required": ["pin"]}, {"required": ["user"]}]},
+        {"not": {"required": ["pin"]}},
+        {"if": {"required": ["pin"]}, "then": {"minProperties": 3}},
+        {"minProperties": 3},
+        {"maxProperties": 1},
+        {"const": {"user": "max", "pin": "x"}},
+        {"enum": [{"user": "max"}]},
+        {"properties": {"pin": {"pattern": "^[0-9]+$"}}},
+        {"properties": {"pin": {"anyOf": [{"type": "integer"}, {"type": "array"}]}}},
+        {"patternProperties": {"^p": {"maxLength": 1}}},
+        {"additionalProperties": {"maxLength": 1}},
+        {"dependentSchemas": {"user": {"maxProperties": 1}}},
+        {"dependentRequired": {"pin": ["other"]}},
+        {"unevaluatedProperties": False},
+        {"propertyNames": {"maxLength": 3}},
+        {"allOf": [{"minProperties": 5}]},
+    ],
+    ids=lambda keywords: next(iter(keywords)),
+)
+def test_no_sentence_repeats_the_value_of_a_secret_argument(keywords: dict[str, Any]) -> None:
+    problems = registry({"type": "object", **keywords}).validate("write", SECRET)
+    assert problems
+    assert "hunter2pass" not in "; ".join(problems)
+
+
+def test_values_that_are_not_secret_are_repeated_in_what_is_wrong() -> None:
+    (problem,) = registry({"type": "object", "minProperties": 3}).validate("write", {"user": "mia"})
+    assert problem == "{'user': 'mia'} does not have enough properties"
 
 
 def test_a_schema_that_refers_outside_is_never_fetched() -> None:
