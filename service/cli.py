@@ -116,7 +116,7 @@ def policy_test(
 def policy_check() -> None:
     """Read the policy and name rules that can never win."""
     configuration = _configuration()
-    useless = configuration.policy.unreachable_rules()
+    useless = configuration.policy.useless_rules(configuration.tools.names())
     for fault in useless:
         print(fault)
     if useless:

@@ -15,6 +15,7 @@ from butler.approvals.policy import Policy, args_match, classify, safe_classify,
 from butler.globs import compile_glob, covers
 from butler.types import Ruling, Verdict
 from config.policy_file import PolicyFile, RuleDefinition
+from tests.support.parts import tool
 
 
 def rule(name: str, tool: str, verdict: Verdict, **more: Any) -> RuleDefinition:
@@ -176,6 +177,32 @@ def test_a_rule_for_a_mistyped_tool_is_named_and_one_for_a_tool_to_come_is_not()
     subject = policy(rule("a", "apend_line", "allow"), rule("b", "wholly_other", "allow"), rule("c", "x_*", "allow"))
     (problem,) = subject.mistaken_tools(["append_line", "remember"])
     assert str(problem) == "policy.yml:1: tool: there is no tool 'apend_line' (did you mean 'append_line'?)"
+
+
+OPEN = tool("delete_open", schema={"type": "object", "properties": {"target": {}}})
+CLOSED = tool("append_line")
+PATTERNED = tool("tag_it", schema={"type": "object", "patternProperties": {"^x-": {}}, "additionalProperties": False})
+
+
+@pytest.mark.parametrize(
+    ("glob", "faulty"),
+    [("append_line", True), ("append_*", True), ("*", False), ("delete_*", False), ("tag_it", False), ("new_*", False)],
+)
+def test_an_argument_that_no_tool_of_a_rule_can_have_is_a_fault(glob: str, faulty: bool) -> None:
+    subject = policy(rule("no-keys", glob, "refuse", args={"txt": "*KEY*"}))
+    problems = [str(problem) for problem in subject.mistaken_args([OPEN, CLOSED, PATTERNED])]
+    fault = f"policy.yml:7: args.txt: no tool that {glob!r} matches has this argument (did you mean 'text'?)"
+    assert problems == ([fault] if faulty else [])
+    assert policy(rule("r", glob, "refuse", args={"text": "*"})).mistaken_args([CLOSED]) == ()
+
+
+def test_a_rule_that_matches_no_tool_is_useless_but_no_fault() -> None:
+    subject = policy(rule("a", "claer_*", "refuse"), rule("b", "append_*", "allow"), rule("cc", "other", "allow"))
+    assert subject.mistaken_tools(["append_line"]) == ()
+    assert [str(found) for found in subject.useless_rules(["append_line", "clear_journal"])] == [
+        "policy.yml:1: a: can never win: no tool matches 'claer_*'",
+        "policy.yml:2: cc: can never win: no tool matches 'other'",
+    ]
 
 
 @pytest.mark.parametrize(
