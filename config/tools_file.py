@@ -120,7 +120,7 @@ def load_tools_file(path: Path, environ: Mapping[str, str], *, cwd: Path | None 
         if entry is not None and not checker.problems:
             tools.append(_definition(entry, raw, checker.place((*loc, "name")), path.absolute().parent))
     if isinstance(source.value, dict) and source.value.get("tools") == []:
-        checker.fault(("tools",), "declares a governed toolset without a tool; add one or remove the key")
+        checker.fault(("tools",), "is an empty list; declare a tool or remove the key")
         code = "no_governed_tools"
     if checker.problems:
         raise ConfigError(sorted(checker.problems, key=lambda problem: problem.line), code)

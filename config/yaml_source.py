@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from config.problems import ConfigError, Problem, label
+from config.yaml_faults import syntax_fault
 
 Loc = tuple[str | int, ...]
 
@@ -64,10 +65,8 @@ def read_yaml(path: Path, cwd: Path | None = None) -> Source:
         node = loader.get_single_node()
         value = None if node is None else _Walk(loader, file, lines, problems).value(node, ())
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        context = f"{error.context}: " if error.context else ""
-        line = mark.line + 1 if mark else 1
-        raise ConfigError([Problem(file, line, "yaml", f"{context}{error.problem}")]) from error
+        line, message = syntax_fault(error, text)
+        raise ConfigError([Problem(file, line, "yaml", message)]) from error
     except RecursionError as error:
         raise ConfigError([Problem(file, 1, "yaml", "nested too deeply")]) from error
     finally:
