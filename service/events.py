@@ -44,7 +44,8 @@ class RunLog:
         self.outcome: Json | None = None
         self._base = epoch * EPOCH_SIZE
         self._frames: list[_Frame] = []
-        self._waiters: list[asyncio.Future[None]] = []
+        self._followers: list[asyncio.Future[bool]] = []
+        self._awaiting_end: list[asyncio.Future[bool]] = []
         self._closed = False
 
     @property
@@ -55,14 +56,14 @@ class RunLog:
     @property
     def busy(self) -> bool:
         """Whether somebody follows it or its run is still going."""
-        return bool(self._waiters) or self.outcome is None
+        return bool(self._followers or self._awaiting_end) or self.outcome is None
 
     def emit(self, event: str, data: Json) -> None:
         """Append an event and wake everyone who follows."""
         seq = self._base + len(self._frames) + 1
         text = b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, event.encode(), to_json(data))
         self._frames.append(_Frame(seq, event, text))
-        self._wake()
+        _wake(self._followers)
 
     def begin(self, thread_id: str) -> None:
         """Say which run this is; also when it goes on after a park."""
@@ -73,6 +74,7 @@ class RunLog:
         """Say how the run stands; streams that are up to date end here."""
         self.outcome = outcome
         self.emit("end", outcome)
+        _wake(self._awaiting_end)
 
     def index_after(self, last_seen: int) -> int:
         """The position behind the event with sequence number `last_seen`."""
@@ -106,7 +108,7 @@ class RunLog:
                 yield b"".join(chunk)
             elif self._closed:
                 return
-            elif not await self._changed(KEEP_ALIVE_SECONDS):
+            elif not await _woken(self._followers, KEEP_ALIVE_SECONDS):
                 yield b": keep-alive\n\n"
 
     async def ended(self, position: int) -> Json | None:
@@ -116,29 +118,41 @@ class RunLog:
                 return self.outcome
             if self._closed:
                 break
-            await self._changed(None)
+            await _woken(self._awaiting_end)
         return None
 
     def close(self) -> None:
         """The server stops: streams end here, clients join anew after the restart."""
         self._closed = True
-        self._wake()
+        _wake(self._followers)
+        _wake(self._awaiting_end)
 
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
-    async def _changed(self, seconds: float | None) -> bool:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            done, _ = await asyncio.wait([waiter], timeout=seconds)
-            return bool(done)
-        finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+def _wake(waiting: list[asyncio.Future[bool]]) -> None:
+    for waiter in waiting:
+        if not waiter.done():
+            waiter.set_result(True)
+    waiting.clear()
+
+
+def _give_up(waiter: asyncio.Future[bool]) -> None:
+    if not waiter.done():
+        waiter.set_result(False)
+
+
+async def _woken(waiting: list[asyncio.Future[bool]], seconds: float | None = None) -> bool:
+    """Wait to be woken; False when `seconds` have passed before that."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[bool] = loop.create_future()
+    waiting.append(waiter)
+    alarm = loop.call_later(seconds, _give_up, waiter) if seconds else None
+    try:
+        return await waiter
+    finally:
+        if alarm is not None:
+            alarm.cancel()
+        if waiter in waiting:
+            waiting.remove(waiter)
 
 
 class RunLogs:
