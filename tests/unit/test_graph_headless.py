@@ -128,7 +128,7 @@ async def test_a_bare_resume_asks_again(tmp_path: Path) -> None:
     [
         ("reject", {}, "Not run: a person rejected this action.", []),
         ("reject", {"reason": "smaller"},
-         "Not run: a person asked for changes instead of approving. Reason: smaller", []),
+         "Not run: a person rejected this action as it is and said why. Reason: smaller", []),
         ("respond", {"response": "42"}, "42", []),
         ("edit", {"args": {"text": "b"}}, "(A person changed the arguments to {'text': 'b'} before this ran.)\nwrote b",
          ["b"]),
