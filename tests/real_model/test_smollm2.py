@@ -96,6 +96,7 @@ def test_a_stopped_answer_stops_the_model_and_the_next_turn_works(talk: Client, 
         assert talk.post(f"/runs/{run['run_id']}/cancel", {}).status_code == 202
         outcome = stream.rest()[-1].data
     assert outcome["status"] == "cancelled"
+    assert outcome["reply"] == stream.text()
     wait_until(smollm2.idle, "the model has stopped writing")
     assert stream.kinds().count("token") < MOST_TOKENS
     again, _ = say(talk, "Say hello.", run["thread_id"])
