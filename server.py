@@ -84,6 +84,9 @@ def main() -> int:
     except ButlerError as error:
         print(f"Butler can't start: {error.detail}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"Butler can't use its data directory: {error}. Check BUTLER_DATA_DIR.", file=sys.stderr)
+        return 2
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
         print(f"Butler can't use its database: {cause}. `butler doctor` says more.", file=sys.stderr)
@@ -93,6 +96,9 @@ def main() -> int:
 async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int:
     """Open the house and serve it over HTTP."""
     settings = configuration.settings
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stopping.set)
     with closing(_listen(settings.host, settings.port)) as listener:
         async with open_house(configuration, environ) as house:
             config = uvicorn.Config(
@@ -109,17 +115,18 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
             )
             port = listener.getsockname()[1]
             server = HouseServer(config, lambda: _announce(settings.host, port, house.owner_token, configuration))
-            loop = asyncio.get_running_loop()
 
-            def stop() -> None:
+            async def stop_when_asked() -> None:
+                await stopping.wait()
                 server.should_exit = True
                 house.service.runs.draining = True
                 # Turns that are nearly done still reach their readers; streams that only wait are ended.
                 loop.call_later(STREAMS_GRACE_SECONDS, house.service.runs.logs.close)
 
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stop)
-            await server.serve(sockets=[listener])
+            stopper = asyncio.create_task(stop_when_asked())
+            if not stopping.is_set():
+                await server.serve(sockets=[listener])
+            stopper.cancel()
     return 0
 
 

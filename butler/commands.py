@@ -8,6 +8,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from butler.exactjson import loads_exactly
 from butler.tools.registry import ToolRegistry
 from butler.types import Json
 
@@ -60,7 +61,7 @@ def parse_tool_command(text: str, tools: ToolRegistry) -> tuple[str, str]:
         raise CommandError(f"There is no command /{name}.{hint} /help lists them.", "not_found")
     if rest.startswith("{"):
         try:
-            args = json.loads(rest)
+            args = loads_exactly(rest)
         except (ValueError, RecursionError) as error:
             raise CommandError(f"The arguments after /{name} are not valid JSON ({error}).") from None
     else:
@@ -91,7 +92,7 @@ def _typed(value: str, schema: Any) -> Any:
     if "string" in kinds:
         return value
     try:
-        return json.loads(value)
+        return loads_exactly(value)
     except (ValueError, RecursionError):
         return value
 

@@ -131,6 +131,12 @@ class ThreadedSaver(AsyncSqliteSaver):
         except SQLAlchemyError as error:
             log.warning("prune_failed", threads=len(thread_ids), error=str(error))
 
+    async def threads(self) -> dict[str, int]:
+        """The threads that have checkpoints, and how many."""
+        query = "SELECT thread_id, count(*) FROM checkpoints GROUP BY thread_id"
+        rows = await self._database.read(lambda connection: connection.exec_driver_sql(query).all())
+        return {thread_id: count for thread_id, count in rows}
+
     async def ping(self) -> None:
         """Prove that the file answers."""
         await asyncio.get_running_loop().run_in_executor(self._reader, self._head.conn.execute, "SELECT 1")

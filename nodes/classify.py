@@ -4,7 +4,6 @@ here (A4, A5).
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -12,6 +11,7 @@ from sqlalchemy import Connection
 
 from butler.approvals.calls import Proposal
 from butler.approvals.show import approval, shown_args, title_of
+from butler.exactjson import loads_exactly
 from butler.tools.registry import ToolRegistry
 from butler.tools.validation import TOO_DEEP
 from butler.turn import Call, Result, TurnState
@@ -69,7 +69,7 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
 def read_arguments(tools: ToolRegistry, name: str, text: str) -> tuple[Json, str | None]:
     """The arguments of a call, and what is wrong with the call in words for the model."""
     try:
-        args = json.loads(text) if text.strip() else {}
+        args = loads_exactly(text) if text.strip() else {}
     except RecursionError:
         return {}, f"The arguments don't fit {name!r}: {TOO_DEEP}. Nothing was run; call it again."
     except ValueError as error:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from langgraph.graph.state import CompiledStateGraph
 
 from butler.approvals import ledger
+from butler.storage import conversations
 from butler.storage.database import Database
 from butler.types import Json
 from graph.build import recursion_limit
@@ -101,6 +102,15 @@ class Brain:
     async def forget(self, thread_id: str) -> None:
         """Remove all checkpoints of a thread."""
         await self._saver.adelete_thread(thread_id)
+
+    async def sweep(self) -> None:
+        """Drop what a crash left behind: checkpoints of deleted threads, and old ones of threads that are idle."""
+        stored = await self._saver.threads()
+        # Read after the checkpoints: a thread that is new by now has its row before its first checkpoint.
+        known, idle = await self._database.read(conversations.thread_ids)
+        for thread_id in stored.keys() - known:
+            await self._saver.adelete_thread(thread_id)
+        await self._saver.aprune([thread_id for thread_id in idle if stored.get(thread_id, 0) > 1])
 
     async def ping(self) -> None:
         """Prove that the checkpoint file answers."""

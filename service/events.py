@@ -17,8 +17,12 @@ from butler.types import Json
 
 EPOCH_SIZE = 1_000_000
 """Sequence numbers of a run that was picked up again by a new process begin at the next multiple."""
-MOST_LOGS = 512
-KEEP_ALIVE_SECONDS = 15.0
+FRAME_BYTES = 120
+MOST_LOGS = 256
+MOST_LOG_BYTES = 16 * 1024 * 1024
+"""What ended runs may hold in memory for late joiners, in all; the database still has their outcomes."""
+KEEP_ALIVE_SECONDS = 10.0
+"""The contract says at least every 15 s; timers and networks are late."""
 
 
 def to_json(value: Any) -> bytes:
@@ -29,7 +33,7 @@ def to_json(value: Any) -> bytes:
         return json.dumps(value).encode("ascii")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Frame:
     seq: int
     event: str
@@ -43,6 +47,7 @@ class RunLog:
         self.run_id = run_id
         self.outcome: Json | None = None
         self._base = epoch * EPOCH_SIZE
+        self.size = 0
         self._frames: list[_Frame] = []
         self._followers: list[asyncio.Future[bool]] = []
         self._awaiting_end: list[asyncio.Future[bool]] = []
@@ -63,6 +68,7 @@ class RunLog:
         seq = self._base + len(self._frames) + 1
         text = b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, event.encode(), to_json(data))
         self._frames.append(_Frame(seq, event, text))
+        self.size += len(text) + FRAME_BYTES
         _wake(self._followers)
 
     def begin(self, thread_id: str) -> None:
@@ -189,8 +195,10 @@ class RunLogs:
         self._logs.pop(run_id, None)
 
     def _make_room(self) -> None:
-        for run_id in list(self._logs):
-            if len(self._logs) <= MOST_LOGS:
+        held = sum(log.size for log in self._logs.values())
+        for run_id, log in list(self._logs.items()):
+            if len(self._logs) <= MOST_LOGS and held <= MOST_LOG_BYTES:
                 return
-            if not self._logs[run_id].busy:
+            if not log.busy:
+                held -= log.size
                 del self._logs[run_id]

@@ -352,7 +352,7 @@ class Runs:
         if renewed.cancel_requested:
             self._cancelled[run.run_id] = ("butler", "recovery")
         run_log = self.drive(renewed, fresh=None)
-        run_log.emit("notice", {"text": "Butler was restarted; this turn goes on from where it was."})
+        run_log.emit("notice", {"text": "Butler was restarted; an answer that was being written begins anew."})
 
     async def forget_thread(self, thread_id: str, run_ids: list[str]) -> None:
         """Stop what runs in a deleted thread, then remove its checkpoints."""

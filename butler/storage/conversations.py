@@ -297,6 +297,12 @@ def count_queued(connection: Connection, thread_id: str) -> int:
     ).scalar_one()
 
 
+def thread_ids(connection: Connection) -> tuple[set[str], list[str]]:
+    """The ids of all threads, and of those that are idle."""
+    rows = connection.execute(select(threads.c.thread_id, threads.c.status)).all()
+    return {row.thread_id for row in rows}, [row.thread_id for row in rows if row.status == "idle"]
+
+
 def delete_thread(connection: Connection, thread_id: str) -> None:
     """Remove the thread with its runs, queue and transcript; ledger and audit rows stay."""
     connection.execute(delete(threads).where(threads.c.thread_id == thread_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, NoReturn, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_val
 from butler.approvals.decide import Decision, check_shape
 from butler.approvals.grants import GrantWish
 from butler.errors import ButlerError
+from butler.exactjson import InexactError, loads_exactly
 from butler.nesting import MOST_LEVELS, nested_too_deeply
 from service.decisions import Named
 
@@ -159,30 +160,26 @@ class ResumeBody(Strict):
         ]
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ButlerError("invalid_request", f"The body is not JSON: {name} is no JSON value.")
-
-
 def read_json(body: bytes) -> Any:
     """Read a body. Raises ButlerError ``invalid_request``."""
     try:
-        value = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        value = loads_exactly(body.decode("utf-8-sig"))
         deep = nested_too_deeply(value, MOST_BODY_LEVELS)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno} (character {error.pos})"
         raise ButlerError("invalid_request", f"The body is not JSON: {error.msg} at {place}.") from None
     except UnicodeDecodeError as error:
         raise ButlerError("invalid_request", f"The body is not UTF-8: byte {error.start} is none.") from None
+    except UnicodeEncodeError:
+        raise ButlerError("invalid_request", "The body holds half of a surrogate pair, which is no text.") from None
     except RecursionError:
         deep = True
+    except InexactError as error:
+        raise ButlerError("invalid_request", f"The body is not JSON: {error}.") from None
     except ValueError:
         raise ButlerError("invalid_request", "The body holds a number with too many digits.") from None
     if deep:
         raise ButlerError("invalid_request", f"The body is nested more than {MOST_BODY_LEVELS} levels deep.")
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise ButlerError("invalid_request", "The body holds half of a surrogate pair, which is no text.") from None
     return value
 
 
