@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from butler.errors import ButlerError, ConfigError
 from config.environment import read_environment
-from config.settings import load_settings
+from config.settings import load_settings, unknown_variables
 from service.house import open_house
 from service.http.app import create_app
 from service.wiring import Configuration, read_configuration
@@ -75,6 +75,8 @@ def main() -> int:
     _set_up_logging()
     try:
         environment = read_environment()
+        for unknown in unknown_variables():
+            print(unknown, file=sys.stderr)
         configuration = read_configuration(load_settings(), environment.values)
         return asyncio.run(serve(configuration, environment.values))
     except ConfigError as error:

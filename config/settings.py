@@ -18,12 +18,14 @@ from pydantic import (
 )
 
 from config.environment import Environment, read_environment
-from config.problems import ConfigError, Problem
+from config.problems import ConfigError, Problem, did_you_mean
 
 T = TypeVar("T", bound=BaseModel)
 
 PREFIX = "BUTLER_"
 COMPACTION_PREFIX = "BUTLER_CONTEXT_COMPACTION_"
+OTHER_VARIABLES = ("BUTLER_CRASH_AT", "BUTLER_ACTION_ID", "BUTLER_URL", "BUTLER_TOKEN")
+"""Variables of the crash tests, of tools and of clients, which the server itself does not read as settings."""
 
 
 def _http_url(value: str) -> str:
@@ -131,6 +133,19 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
     path = cwd / settings.database_path.expanduser()
     return settings.model_copy(update={"database_url": f"sqlite:///{path}"})
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[Problem]:
+    """Name the variables that are spelled like Butler's and that it does not know; it ignores them."""
+    environment = read_environment(environ, cwd)
+    fields = [PREFIX + name.upper() for name in Settings.model_fields if name != "compaction"]
+    fields += [COMPACTION_PREFIX + name.upper() for name in CompactionSettings.model_fields]
+    known = {*fields, *OTHER_VARIABLES}
+    return [
+        environment.problem(name, f"this variable is not known and ignored{did_you_mean(name, known)}")
+        for name in sorted(environment.values)
+        if name.startswith(PREFIX) and name not in known
+    ]
 
 
 def _directory(environment: Environment, name: str, cwd: Path, default: str) -> Path:

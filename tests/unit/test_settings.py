@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from config.problems import ConfigError
-from config.settings import load_settings
+from config.settings import load_settings, unknown_variables
 
 
 def faults(environ: dict[str, str], cwd: Path) -> list[str]:
@@ -125,3 +125,11 @@ def test_a_database_path_is_relative_to_the_working_directory(tmp_path: Path) ->
         tmp_path / "d" / "x.db"
     )
     assert load_settings({"BUTLER_DATABASE_URL": "sqlite:////d/x.db"}, tmp_path).database_path == Path("/d/x.db")
+
+
+def test_a_misspelled_variable_is_named_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    environ = {"BUTLER_BASEURL": "x", "BUTLER_CONTEXT_COMPACTION_MODLE": "y", "BUTLER_PORT": "1", "OTHER": "z"}
+    found = {problem.key: problem.message for problem in unknown_variables(environ, tmp_path)}
+    assert found.keys() == {"BUTLER_BASEURL", "BUTLER_CONTEXT_COMPACTION_MODLE"}
+    assert "did you mean 'BUTLER_BASE_URL'?" in found["BUTLER_BASEURL"]
+    assert "did you mean 'BUTLER_CONTEXT_COMPACTION_MODEL'?" in found["BUTLER_CONTEXT_COMPACTION_MODLE"]
