@@ -171,6 +171,8 @@ def _object(text: str) -> dict[str, Any]:
 @contextmanager
 def _database(settings: Settings) -> Iterator[Database]:
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # SQLite would make the file as the umask says.
+    os.close(os.open(settings.database_path, os.O_RDWR | os.O_CREAT, 0o600))
     migrate(settings.database_path)
     database = Database(settings.database_path)
     try:

@@ -54,6 +54,7 @@ def test_a_new_users_token_stands_alone_on_the_last_line_and_works(
     assert person is not None
     assert (person.name, person.role) == ("ann", "agent")
     assert stat.S_IMODE((home / ".butler").stat().st_mode) == 0o700
+    assert stat.S_IMODE((home / ".butler" / "butler.db").stat().st_mode) == 0o600
 
 
 @pytest.mark.usefixtures("home")
