@@ -10,9 +10,9 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from butler.errors import ModelFailed
-from butler.memory.prompt import build_prompt
 from butler.turn import Ending, TurnState
 from butler.types import Json, ModelReply, Usage
+from nodes.asking import ask
 from nodes.context import TurnContext
 
 APOLOGY = "I'm sorry, I could not finish this: "
@@ -29,7 +29,7 @@ async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, An
         messages.append({"role": "assistant", "content": reply})
         return update | {"ending": Ending(status="done", reply=reply, error=None)}
     try:
-        answer = await _ask(state, messages, runtime.context)
+        answer = await ask(state, messages, runtime.context)
     except ModelFailed as failure:
         return update | _failed(messages, failure, runtime.context)
     update["usage"] = add_usage(state.get("usage") or {}, answer.usage)
@@ -68,27 +68,6 @@ def with_results(state: TurnState) -> list[Json]:
             text = result["text"] if result else "No result: the call was interrupted."
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
     return messages
-
-
-async def _ask(state: TurnState, messages: list[Json], context: TurnContext) -> ModelReply:
-    faculties = context.faculties
-    if faculties.model is None:
-        raise ModelFailed(
-            f"No model is configured. Set {' and '.join(faculties.model_missing)} and start Butler again; "
-            "until then /help shows what works without one."
-        )
-    prompt = build_prompt(
-        messages, summary=state.get("summary") or "", tools=faculties.tools, limit=faculties.context_limit
-    )
-    if prompt.notice:
-        context.emit("notice", {"text": prompt.notice})
-    context.draft.clear()
-
-    def show(text: str) -> None:
-        context.draft.append(text)
-        context.emit("token", {"text": text})
-
-    return await faculties.model.stream(prompt.messages, faculties.tools.model_schemas(), show)
 
 
 def _failed(messages: list[Json], failure: ModelFailed, context: TurnContext) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from butler.models.config import ModelConfig
+from butler.models.overflow import Overflow
 
 CLIP_CHARS = 200
 
@@ -29,6 +30,7 @@ class Fault(Exception):
         status: the HTTP status, where there was one.
         said: the endpoint's own words, for recognising what it does not take; never shown.
         empty: the answer was sound but held nothing.
+        overflow: the request was too long for the model.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Fault(Exception):
         status: int | None = None,
         said: str = "",
         empty: bool = False,
+        overflow: Overflow | None = None,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
@@ -50,6 +53,7 @@ class Fault(Exception):
         self.status = status
         self.said = said
         self.empty = empty
+        self.overflow = overflow
         # Filled in where it is caught: what had come of the answer by then.
         self.begun = False
         self.partial = ""
@@ -82,8 +86,12 @@ def from_status(status: int, body: Any, config: ModelConfig, model: str, retry_a
     clipped = clip(complaint.message, config)
     because = f": {clipped}" if clipped else ""
 
+    overflow = Overflow.read(status, body, said)
+
     def fault(detail: str, *, retry: bool = False, fallback: bool = False) -> Fault:
-        return Fault(detail, retry=retry, fallback=fallback, retry_after=retry_after, status=status, said=said)
+        return Fault(
+            detail, retry=retry, fallback=fallback, retry_after=retry_after, status=status, said=said, overflow=overflow
+        )
 
     if status == 401:
         return fault("The model endpoint refused the token (401). Check BUTLER_API_TOKEN.")
@@ -92,9 +100,10 @@ def from_status(status: int, body: Any, config: ModelConfig, model: str, retry_a
             f"The model endpoint does not allow this (403){because}. "
             f"Check that BUTLER_API_TOKEN may use the model {model!r}."
         )
-    if "context_length" in lower or "maximum context" in lower or status == 413:
+    if overflow is not None:
+        takes = f"; the endpoint takes {overflow.takes} tokens" if overflow.takes else ""
         return fault(
-            f"The talk is too long for the model {model!r} ({status}). "
+            f"The talk is too long for the model {model!r} ({status}{takes}). "
             "Lower BUTLER_CONTEXT_LIMIT, or start again with /new."
         )
     if status == 404 or "model_not_found" in lower:
@@ -126,7 +135,8 @@ def from_event(error: Any, config: ModelConfig, model: str) -> Fault:
     if str(code).isdecimal() and 400 <= int(str(code)) < 600:
         return from_status(int(str(code)), body, config, model)
     complaint = Complaint.read(body)
-    if "invalid_request" in complaint.code or "context_length" in complaint.code:
+    said = f"{complaint.code} {complaint.message}"
+    if "invalid_request" in complaint.code or Overflow.read(400, error, said) is not None:
         return from_status(400, body, config, model)
     clipped = clip(complaint.message, config)
     because = f": {clipped}" if clipped else ""

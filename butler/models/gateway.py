@@ -17,6 +17,7 @@ import structlog
 from butler.errors import ModelFailed
 from butler.models.config import ModelConfig
 from butler.models.failures import Fault, silent
+from butler.models.overflow import ContextOverflow
 from butler.models.reading import BodyReader
 from butler.models.reply import ReplyBuilder
 from butler.types import ChatMessage, Json, ModelReply
@@ -84,6 +85,7 @@ class ModelGateway:
         """Give the model's answer, and its text piece by piece to `on_text` as it arrives.
 
         Raises:
+            ContextOverflow: the request is too long for the model; a shorter one may do.
             ModelFailed: with what the user is told, and the text that had already come.
         """
         return await self._ask(_Request(messages, tools, on_text, True, self.config.timeout, {}))
@@ -154,6 +156,8 @@ class ModelGateway:
             try:
                 return await self._ask_model(model, request)
             except Fault as fault:
+                if fault.overflow is not None and not fault.begun:
+                    raise ContextOverflow(fault.detail, fault.overflow) from None
                 if fault.begun or not fault.fallback or not models:
                     raise ModelFailed(fault.detail, partial=fault.partial) from None
                 log.warning("model_fallback", model=model, fallback=models[0], reason=fault.detail)

@@ -15,6 +15,7 @@ from butler.memory.tokens import count_messages, count_tokens
 from butler.models import gateway as gateway_module
 from butler.models import reply as reply_module
 from butler.models.gateway import ModelConfig, ModelGateway
+from butler.models.overflow import ContextOverflow, Overflow
 from butler.types import ModelReply
 
 USER = [{"role": "user", "content": "hello"}]
@@ -157,7 +158,9 @@ async def test_a_character_sent_as_two_halves_is_joined(endpoint: RawEndpoint, g
     assert (await ask(gateway)).text == "a\U0001f600b"
 
 
-async def test_each_piece_is_shown_by_itself_also_when_several_come_in_one_read(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
+async def test_each_piece_is_shown_by_itself_also_when_several_come_in_one_read(
+    endpoint: RawEndpoint, gateway: ModelGateway
+) -> None:
     endpoint.answer(say("one ") + say("two ") + say("three") + END)
     pieces: list[str] = []
     await ask(gateway, pieces.append)
@@ -313,6 +316,14 @@ async def test_an_endpoint_that_names_the_limit_otherwise_gets_it_so(
     assert await gateway.complete(USER, purpose="title", timeout=5, max_tokens=9) == "A title"
     assert endpoint.requests[-1]["body"]["max_completion_tokens"] == 9
     assert "max_tokens" not in endpoint.requests[-1]["body"]
+
+
+async def test_a_talk_that_is_too_long_is_its_own_kind_of_failure(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
+    error = {"type": "exceed_context_size_error", "message": "too long", "n_prompt_tokens": 4659, "n_ctx": 4096}
+    endpoint.answer(json.dumps({"error": error}).encode(), status=400, kind="application/json")
+    failed = await fails(gateway)
+    assert isinstance(failed, ContextOverflow) and failed.overflow == Overflow(4659, 4096)
+    assert "the endpoint takes 4096 tokens" in failed.detail and len(endpoint.requests) == 1
 
 
 async def test_without_a_token_none_is_sent(endpoint: RawEndpoint, gateway: ModelGateway) -> None:

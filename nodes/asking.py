@@ -1,0 +1,51 @@
+"""One question to the model: the prompt that fits, shown as it is answered, and again if it did not fit after
+all (B2, C3).
+"""
+
+from __future__ import annotations
+
+from butler.errors import ModelFailed
+from butler.memory.prompt import build_prompt
+from butler.memory.trim import count_messages, count_tokens
+from butler.models.overflow import ContextOverflow
+from butler.turn import TurnState
+from butler.types import Json, ModelReply
+from nodes.context import TurnContext
+
+SHORTER_TRIES = 2
+
+
+async def ask(state: TurnState, messages: list[Json], context: TurnContext) -> ModelReply:
+    """Ask the model, at most `SHORTER_TRIES` times more with less of the talk when the endpoint finds it too long.
+
+    Raises:
+        ModelFailed: with what the person is told.
+    """
+    faculties = context.faculties
+    if faculties.model is None:
+        raise ModelFailed(
+            f"No model is configured. Set {' and '.join(faculties.model_missing)} and start Butler again; "
+            "until then /help shows what works without one."
+        )
+
+    def show(text: str) -> None:
+        context.draft.append(text)
+        context.emit("token", {"text": text})
+
+    limit, tries, refused = faculties.context_limit, 0, None
+    while True:
+        prompt = build_prompt(messages, summary=state.get("summary") or "", tools=faculties.tools, limit=limit)
+        if refused is not None and prompt.messages == refused[0]:
+            raise refused[1]
+        if prompt.notice:
+            context.emit("notice", {"text": prompt.notice})
+        context.draft.clear()
+        try:
+            return await faculties.model.stream(prompt.messages, faculties.tools.model_schemas(), show)
+        except ContextOverflow as overflow:
+            if tries == SHORTER_TRIES:
+                raise
+            tries += 1
+            refused = prompt.messages, overflow
+            estimate = count_messages(prompt.messages) + count_tokens(faculties.tools.schema_text)
+            limit = overflow.overflow.smaller_limit(limit, estimate)
