@@ -46,9 +46,10 @@ class Ending(TypedDict):
 class TurnState(TypedDict, total=False):
     """Everything that survives between nodes.
 
-    `messages` is the recent window in the OpenAI chat format, older talk lives in `summary`. `turn_start` is the index
-    of the user message of the run `turn_of`; both change only once `intake` has put that message in. `rounds` counts
-    model → tools rounds over the whole turn, parks included (A1).
+    `messages` is the recent window in the OpenAI chat format, older talk lives in `summary`. Where the person was told
+    something else than the model should read later, ``shown`` beside ``content`` holds it; it is never sent.
+    `turn_start` is the index of the user message of the run `turn_of`; both change only once `intake` has put that
+    message in. `rounds` counts model → tools rounds over the whole turn, parks included (A1).
     """
 
     incoming: Incoming

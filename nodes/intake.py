@@ -10,6 +10,9 @@ from butler.commands import CommandError, parse_tool_command
 from butler.turn import TurnState
 from nodes.context import TurnContext
 
+NOT_RUN = "[This command could not be run.]"
+"""What the model reads instead of the error message."""
+
 
 async def intake(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     """Open a turn: reset what belongs to the last one, fold what is ready to be folded, add the message."""
@@ -40,7 +43,7 @@ async def intake(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, A
         try:
             name, arguments = parse_tool_command(text, faculties.tools)
         except CommandError as error:
-            messages.append({"role": "assistant", "content": str(error)})
+            messages.append({"role": "assistant", "content": NOT_RUN, "shown": str(error)})
             update["ending"] = {
                 "status": "failed", "reply": str(error), "error": {"code": error.code, "detail": str(error)},
             }  # fmt: skip

@@ -16,6 +16,9 @@ from nodes.asking import ask
 from nodes.context import TurnContext
 
 APOLOGY = "I'm sorry, I could not finish this: "
+NO_ANSWER = "[No answer was given: the model was unavailable.]"
+STOPPED = "[Stopped: the limit of tool rounds in one turn was reached.]"
+"""What the model reads instead of the house's own words: those it would take for its own and say again."""
 
 
 async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
@@ -75,7 +78,7 @@ def _failed(messages: list[Json], failure: ModelFailed, context: TurnContext) ->
     said = f"\n\n{apology}" if failure.partial else apology
     context.emit("token", {"text": said})
     reply = failure.partial + said
-    messages.append({"role": "assistant", "content": reply})
+    messages.append({"role": "assistant", "content": failure.partial or NO_ANSWER, "shown": reply})
     error = {"code": failure.code, "detail": failure.detail}
     return {"ending": Ending(status="failed", reply=reply, error=error)}
 
@@ -89,7 +92,7 @@ def _stopped(messages: list[Json], answer: ModelReply, context: TurnContext) -> 
     context.emit("token", {"text": said})
     context.emit("notice", {"text": notice})
     reply = answer.text + said
-    messages.append({"role": "assistant", "content": reply})
+    messages.append({"role": "assistant", "content": answer.text or STOPPED, "shown": reply})
     return {"ending": Ending(status="done", reply=reply, error=None)}
 
 

@@ -93,7 +93,8 @@ class Brain:
         if messages[-1].get("content") == shown:
             shown = ""
         note = f"({why[0].upper()}{why[1:]}.)"
-        messages.append({"role": "assistant", "content": f"{shown}\n\n{note}" if shown else note})
+        told = f"{shown}\n\n{note}" if shown else note
+        messages.append({"role": "assistant", "content": shown or f"[No answer was given: {why}.]", "shown": told})
         ending = {"status": "failed", "reply": shown, "error": None}
         update = {"messages": messages, "calls": [], "ending": ending, "compact_due": False}
         await self._graph.aupdate_state(config, update, as_node="think")

@@ -31,8 +31,13 @@ def outcome(run: Run, pending: Sequence[Action], tools: ToolRegistry, redactor: 
 def said_so_far(state: Json) -> str:
     """The assistant's latest text of this turn, empty when it has only called tools."""
     turn = state["messages"][state["turn_start"] :]
-    texts = [message["content"] for message in turn if message["role"] == "assistant" and message["content"]]
+    texts = [text_shown(message) for message in turn if message["role"] == "assistant" and text_shown(message)]
     return texts[-1] if texts else ""
+
+
+def text_shown(message: Json) -> str:
+    """What the person was told: ``shown`` where the model gets to read something else (`TurnState`)."""
+    return str(message.get("shown", message["content"]))
 
 
 def entries_of_turn(run_id: str, state: Json, redactor: Redactor) -> list[Entry]:
@@ -51,7 +56,7 @@ def entries_of_turn(run_id: str, state: Json, redactor: Redactor) -> list[Entry]
                 "call_id": call_id,
                 "action_id": actions.get(call_id) or None,
             }
-        text = redactor.text(message["content"])
+        text = redactor.text(text_shown(message))
         if message["role"] == "assistant" and not text:
             continue
         entries.append(Entry(f"{run_id}:{index}", message["role"], text, extra or None))

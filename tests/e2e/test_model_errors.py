@@ -142,3 +142,44 @@ def test_the_fallback_model_answers_when_the_first_cannot(make_butler: MakeButle
     text = fresh()
     parked = park(asker, text)
     assert asker.decided(parked["thread_id"], approve(parked["approvals"][0]))["status"] == "done"
+
+
+def heard(model: ScriptedModel) -> list[tuple[str, str]]:
+    """What the model was given to read in the newest request, without the system prompt."""
+    return [(m["role"], m["content"]) for m in model.requests()[-1]["body"]["messages"][1:]]
+
+
+def test_the_model_never_reads_an_apology_as_its_own_words(asker: Client, model: ScriptedModel) -> None:
+    first, second, third = f"[[status 401]] {fresh()}", f"[[cut 3]] [[say one two three four]] {fresh()}", fresh()
+    thread_id = asker.chat(first)["thread_id"]
+    asker.chat(second, thread_id)
+    asker.chat(third, thread_id)
+    unanswered = "[No answer was given: the model was unavailable.]"
+    assert heard(model) == [
+        ("user", first), ("assistant", unanswered), ("user", second), ("assistant", "one two three"), ("user", third),
+    ]  # fmt: skip
+    shown = [text for role, text in asker.transcript(thread_id) if role == "assistant"]
+    assert shown[0].startswith("I'm sorry, I could not finish this: The model endpoint refused the token")
+    assert shown[1].startswith("one two three\n\nI'm sorry, I could not finish this: ")
+    assert unanswered not in str(shown)
+
+
+def test_a_failed_command_is_told_in_the_transcript_and_not_to_the_model(asker: Client, model: ScriptedModel) -> None:
+    failed = asker.chat("/no_such_tool x=1")
+    asker.chat(fresh(), failed["thread_id"])
+    assert failed["reply"] and failed["reply"] in str(asker.transcript(failed["thread_id"]))
+    assert ("assistant", "[This command could not be run.]") in heard(model)
+    assert failed["reply"] not in str(heard(model))
+
+
+def test_a_cancelled_turn_leaves_the_model_only_its_own_words(asker: Client, model: ScriptedModel) -> None:
+    gate = fresh("gate")
+    started = asker.chat(f"[[hold {gate} 2]] [[say one two three]]", wait=False)
+    with asker.stream("GET", f"/runs/{started['run_id']}/events") as stream:
+        stream.until("token")
+        asker.post(f"/runs/{started['run_id']}/cancel", {})
+    asker.when_run(started["run_id"], "cancelled")
+    model.release(gate)
+    asker.chat(fresh(), started["thread_id"])
+    assert heard(model)[1][1].startswith("one") and "cancelled" not in str(heard(model))
+    assert "(The turn was cancelled by a person.)" in str(asker.transcript(started["thread_id"]))

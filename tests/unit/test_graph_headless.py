@@ -275,6 +275,7 @@ async def test_a_model_that_fails_ends_the_turn_and_not_the_talk(tmp_path: Path)
         assert state["ending"]["error"] == {"code": "model_unavailable", "detail": "It is down."}
         assert state["ending"]["reply"] == "half\n\nI'm sorry, I could not finish this: It is down."
         assert (await brain.say("and now?"))["ending"]["reply"] == "back again"
+        assert [message["content"] for message in brain.model.heard[-1][1:]] == ["hi", "half", "and now?"]
         check_history(brain)
 
 
