@@ -23,7 +23,7 @@ from butler.storage.migrate import migrate
 from butler.storage.users import add_user, list_users
 from config.environment import read_environment
 from config.problems import ConfigError, did_you_mean
-from config.settings import Settings, load_settings
+from config.settings import Settings, load_settings, unknown_variables
 from config.tools_file import load_tools_file
 from service import doctor as doctor_checks
 from service.doctor import Finding, State
@@ -138,6 +138,8 @@ def doctor() -> None:
 
 def _examine(configuration: Configuration, environ: Mapping[str, str]) -> Iterator[Finding]:
     settings = configuration.settings
+    for unknown in unknown_variables():
+        yield Finding("environment", "note", str(unknown))
     yield from doctor_checks.files(settings, _counted(configuration))
     yield from doctor_checks.programs(load_tools_file(settings.config_dir / "tools.yml", environ), environ)
     yield doctor_checks.data_directory(settings.data_dir)

@@ -278,6 +278,12 @@ def test_doctor_tells_of_files_that_are_absent_or_misnamed(home: Path, capsys: p
     assert "policy.yaml is not read, rename it" in capsys.readouterr().out
 
 
+def test_doctor_names_a_misspelled_variable(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / ".env").write_text("BUTLER_MODLE=any\n")
+    assert run(["doctor"]) == 0
+    assert "-- environment: .env:1: BUTLER_MODLE: " in capsys.readouterr().out
+
+
 def test_doctor_says_when_it_is_run_in_another_folder(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
