@@ -4,9 +4,12 @@ all (B2, C3).
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from butler.errors import ModelFailed
 from butler.memory.prompt import build_prompt
 from butler.memory.trim import count_messages, count_tokens
+from butler.models.gateway import ModelGateway
 from butler.models.overflow import ContextOverflow
 from butler.turn import TurnState
 from butler.types import Json, ModelReply
@@ -28,10 +31,6 @@ async def ask(state: TurnState, messages: list[Json], context: TurnContext) -> M
             "until then /help shows what works without one."
         )
 
-    def show(text: str) -> None:
-        context.draft.append(text)
-        context.emit("token", {"text": text})
-
     limit, tries, refused = faculties.context_limit, 0, None
     while True:
         prompt = build_prompt(messages, summary=state.get("summary") or "", tools=faculties.tools, limit=limit)
@@ -41,7 +40,7 @@ async def ask(state: TurnState, messages: list[Json], context: TurnContext) -> M
             context.emit("notice", {"text": prompt.notice})
         context.draft.clear()
         try:
-            return await faculties.model.stream(prompt.messages, faculties.tools.model_schemas(), show)
+            return await _stream(faculties.model, prompt.messages, context)
         except ContextOverflow as overflow:
             if tries == SHORTER_TRIES:
                 raise
@@ -49,3 +48,20 @@ async def ask(state: TurnState, messages: list[Json], context: TurnContext) -> M
             refused = prompt.messages, overflow
             estimate = count_messages(prompt.messages) + count_tokens(faculties.tools.schema_text)
             limit = overflow.overflow.smaller_limit(limit, estimate)
+
+
+async def _stream(model: ModelGateway, messages: list[Json], context: TurnContext) -> ModelReply:
+    """Show the answer as it comes; a fold that holds it up gives way."""
+    compactor = context.faculties.compactor
+    with compactor.behind(model.endpoint) if compactor is not None else nullcontext(_nothing) as answered:
+
+        def show(text: str) -> None:
+            answered()
+            context.draft.append(text)
+            context.emit("token", {"text": text})
+
+        return await model.stream(messages, context.faculties.tools.model_schemas(), show)
+
+
+def _nothing() -> None:
+    """No fold waits for the first token."""

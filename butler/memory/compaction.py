@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -18,8 +19,12 @@ from butler.types import ChatMessage, Json
 
 log = structlog.get_logger("butler.compaction")
 
-SUMMARY_TOKENS = 1500
+SUMMARY_TOKENS = 700
 BACK_OFF_SECONDS = 60.0
+PATIENCE_SECONDS = 1.0
+"""A turn that has heard nothing of the model for so long takes precedence over the folds at its endpoint."""
+WAYS_GIVEN = 3
+"""A fold that was given up so often in a row is let through, or a busy house would never fold."""
 INSTRUCTION = """Summarise the talk below for the assistant's own memory, in the language of the talk.
 Keep: goals, facts and constraints, decisions, open questions, results that still matter. Names, numbers, dates and \
 paths stay exact. Leave out greetings and what is settled. Add nothing that is not said. At most 400 words.
@@ -28,7 +33,11 @@ REFUSALS = ("i'm sorry", "i am sorry", "i cannot", "i can't", "as an ai", "error
 
 
 class Completer(Protocol):
-    """The hidden model call that makes a summary."""
+    """The hidden model call that makes a summary, and where it is made."""
+
+    @property
+    def endpoint(self) -> str:
+        """The address, to know which turns it may hold up."""
 
     async def complete(
         self,
@@ -77,6 +86,8 @@ class Compactor:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ready: dict[str, _Ready] = {}
         self._quiet_until: dict[str, float] = {}
+        self._gave_way: dict[str, int] = {}
+        self._wanted: set[str] = set()
 
     def due(self, messages: Sequence[Json], context_tokens: int) -> bool:
         """Whether the context has grown over a threshold."""
@@ -113,13 +124,34 @@ class Compactor:
         """Drop what is under way or ready for a thread that is gone."""
         self._ready.pop(thread_id, None)
         self._quiet_until.pop(thread_id, None)
+        self._gave_way.pop(thread_id, None)
         if (task := self._tasks.pop(thread_id, None)) is not None:
             task.cancel()
 
+    @contextmanager
+    def behind(self, endpoint: str) -> Iterator[Callable[[], None]]:
+        """Put a turn that asks the model at `endpoint` before the folds there; yields what ends its wait.
+
+        A server that takes one request at a time would let a person wait for a fold (C3). An endpoint that answers
+        soon is not held up by one, so folds go on there.
+        """
+        if endpoint != self._model.endpoint:
+            yield lambda: None
+            return
+        timer = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._give_way)
+        try:
+            yield timer.cancel
+        finally:
+            timer.cancel()
+
     async def settle(self, thread_id: str) -> bool:
-        """Wait for the fold under way; True when one is ready to be taken."""
+        """Wait for the fold under way, which now gives way to nobody; True when one is ready to be taken."""
         if (task := self._tasks.get(thread_id)) is not None:
-            await asyncio.wait([task])
+            self._wanted.add(thread_id)
+            try:
+                await asyncio.wait([task])
+            finally:
+                self._wanted.discard(thread_id)
         return thread_id in self._ready
 
     async def aclose(self) -> None:
@@ -128,6 +160,15 @@ class Compactor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _give_way(self) -> None:
+        """Give up what is under way: nothing changes, and the thread's next turn begins it again."""
+        for thread_id, task in list(self._tasks.items()):
+            if thread_id in self._wanted or self._gave_way.get(thread_id, 0) >= WAYS_GIVEN:
+                continue
+            self._gave_way[thread_id] = self._gave_way.get(thread_id, 0) + 1
+            task.cancel()
+            log.info("compaction_gave_way", thread_id=thread_id, times=self._gave_way[thread_id])
 
     async def _fold(self, thread_id: str, prefix: list[Json], summary: str) -> None:
         try:
@@ -139,6 +180,7 @@ class Compactor:
         except Exception as error:
             # Best effort (C3): whatever went wrong, the talk goes on as it was.
             fault = str(error) or type(error).__name__
+        self._gave_way.pop(thread_id, None)
         if fault:
             self._quiet_until[thread_id] = time.monotonic() + BACK_OFF_SECONDS
             log.warning("compaction_skipped", thread_id=thread_id, why=fault)

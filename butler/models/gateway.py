@@ -79,6 +79,11 @@ class ModelGateway:
         self._endpoint: asyncio.Future[Endpoint] | None = None
         self._dialect = _Dialect()
 
+    @property
+    def endpoint(self) -> str:
+        """The address that is asked."""
+        return self.config.base_url
+
     async def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[Json], on_text: Callable[[str], None]
     ) -> ModelReply:

@@ -55,6 +55,7 @@ class SpokenModel:
 
     lines: list[Line] = field(default_factory=list)
     heard: list[list[ChatMessage]] = field(default_factory=list)
+    endpoint: str = "spoken"
 
     async def stream(
         self, messages: Sequence[ChatMessage], tools: Sequence[Json], on_text: Callable[[str], None]

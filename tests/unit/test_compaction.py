@@ -38,6 +38,7 @@ class Summariser:
     answers: list[str | BaseException] = field(default_factory=lambda: [GOOD])
     gate: asyncio.Event | None = None
     asked: list[dict[str, Any]] = field(default_factory=list)
+    endpoint: str = "here"
 
     async def complete(
         self,
