@@ -20,6 +20,7 @@ class LocalModel:
 
     def __init__(self, home: Path) -> None:
         self._log = home / "model.log"
+        self._begun = 0
         self._process: subprocess.Popen[bytes] | None = None
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port: int = free.getsockname()[1]
@@ -34,6 +35,7 @@ class LocalModel:
         """Start the process and wait until the weights are loaded."""
         serve = Path(__file__).with_name("serve.py")
         with self._log.open("ab") as log:
+            self._begun = log.tell()
             self._process = subprocess.Popen(
                 [sys.executable, str(serve), str(self._port), str(MOST_TOKENS)], stdout=log, stderr=log
             )
@@ -54,8 +56,13 @@ class LocalModel:
             self._process.wait(10)
 
     def idle(self) -> bool:
-        """Whether no answer is being written."""
-        return not any(slot["is_processing"] for slot in httpx.get(f"{self._root}/slots", timeout=30).json())
+        """Whether the server works on no answer, by its log.
+
+        Asking it would disturb what is looked at: it notices a client that went away only after a second in which
+        nobody else got a result.
+        """
+        log = self._log.read_bytes()[self._begun :]
+        return log.count(b" launch_slot_") == log.count(b" release:")
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None

@@ -32,7 +32,6 @@ def main(port: int, tokens: int) -> None:
     params.n_predict = tokens
     params.sampling.temp = 0.0
     params.use_jinja = True
-    params.endpoint_slots = True
     # Two threads on two busy cores write slower than one: each token waits for the slower.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     server = llama.Server(params)
