@@ -60,7 +60,10 @@ async def _stream(model: ModelGateway, messages: list[Json], context: TurnContex
             context.draft.append(text)
             context.emit("token", {"text": text})
 
-        return await model.stream(messages, context.faculties.tools.model_schemas(), show)
+        def tell(text: str) -> None:
+            context.emit("notice", {"text": text})
+
+        return await model.stream(messages, context.faculties.tools.model_schemas(), show, tell)
 
 
 def _nothing() -> None:

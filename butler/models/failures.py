@@ -31,6 +31,7 @@ class Fault(Exception):
         said: the endpoint's own words, for recognising what it does not take; never shown.
         empty: the answer was sound but held nothing.
         overflow: the request was too long for the model.
+        silent: nothing had come when time was up.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Fault(Exception):
         said: str = "",
         empty: bool = False,
         overflow: Overflow | None = None,
+        silent: bool = False,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
@@ -54,6 +56,7 @@ class Fault(Exception):
         self.said = said
         self.empty = empty
         self.overflow = overflow
+        self.silent = silent
         # Filled in where it is caught: what had come of the answer by then.
         self.begun = False
         self.partial = ""
@@ -156,12 +159,14 @@ def unreachable(config: ModelConfig) -> Fault:
 
 def silent(seconds: float, *, begun: bool) -> Fault:
     """Nothing came for too long."""
+    seconds = round(seconds) if seconds >= 10 else round(seconds, 1)
     if begun:
         return Fault(f"The model fell silent for {seconds:g} s in the middle of its answer. Try again.")
     return Fault(
         f"The model did not answer within {seconds:g} s. Try again, or raise BUTLER_MODEL_TIMEOUT.",
         retry=True,
         fallback=True,
+        silent=True,
     )
 
 

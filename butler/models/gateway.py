@@ -30,6 +30,8 @@ __all__ = ["ModelConfig", "ModelGateway"]
 log = structlog.get_logger("butler.models")
 
 TRIES = 3
+SILENT_TRIES = 2
+"""One more after silence: a local server often has the prompt read by then; after that it only piles up dead work."""
 BACK_OFF_SECONDS = 0.25
 MAX_RETRY_AFTER_SECONDS = 20.0
 # After the finish reason only usage and the end mark are missing: not worth a long wait.
@@ -51,6 +53,7 @@ class _Request:
     silence: float
     headers: Mapping[str, str]
     max_tokens: int | None = None
+    on_notice: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,15 +88,21 @@ class ModelGateway:
         return self.config.base_url
 
     async def stream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[Json], on_text: Callable[[str], None]
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[Json],
+        on_text: Callable[[str], None],
+        on_notice: Callable[[str], None] | None = None,
     ) -> ModelReply:
         """Give the model's answer, and its text piece by piece to `on_text` as it arrives.
+
+        `on_notice` is told when a long silence is not yet the end.
 
         Raises:
             ContextOverflow: the request is too long for the model; a shorter one may do.
             ModelFailed: with what the user is told, and the text that had already come.
         """
-        return await self._ask(_Request(messages, tools, on_text, True, self.config.timeout, {}))
+        return await self._ask(_Request(messages, tools, on_text, True, self.config.timeout, {}, None, on_notice))
 
     async def complete(
         self,
@@ -156,6 +165,8 @@ class ModelGateway:
         models = [self.config.model]
         if self.config.fallback_model and self.config.fallback_model != self.config.model:
             models.append(self.config.fallback_model)
+        clock = asyncio.get_running_loop().time
+        began = clock()
         while True:
             model = models.pop(0)
             try:
@@ -164,20 +175,25 @@ class ModelGateway:
                 if fault.overflow is not None and not fault.begun:
                     raise ContextOverflow(fault.detail, fault.overflow) from None
                 if fault.begun or not fault.fallback or not models:
-                    raise ModelFailed(fault.detail, partial=fault.partial) from None
+                    waited = clock() - began
+                    detail = silent(waited, begun=False).detail if fault.silent else fault.detail
+                    raise ModelFailed(detail, partial=fault.partial) from None
                 log.warning("model_fallback", model=model, fallback=models[0], reason=fault.detail)
 
     async def _ask_model(self, model: str, request: _Request) -> ModelReply:
-        """Try one model up to `TRIES` times, and never again once a first token has come."""
-        tries = empty = 0
+        """Try one model up to `TRIES` times, `SILENT_TRIES` if it is silent, and never again after a first token."""
+        tries = empty = silences = 0
         while True:
             try:
                 return await self._try(model, request)
             except Fault as fault:
                 tries += 1
                 empty += fault.empty
-                if fault.begun or not fault.retry or tries == TRIES or empty > 1:
+                silences += fault.silent
+                if fault.begun or not fault.retry or tries == TRIES or empty > 1 or silences == SILENT_TRIES:
                     raise
+                if fault.silent and request.on_notice is not None:
+                    request.on_notice(f"The model has been silent for {request.silence:g} s; asking it once more.")
                 wait = _wait(tries, fault.retry_after)
                 log.warning("model_retry", model=model, tries=tries, wait=round(wait, 2), reason=fault.detail)
             await asyncio.sleep(wait)

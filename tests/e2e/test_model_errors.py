@@ -72,9 +72,12 @@ def test_after_the_first_token_nothing_is_retried(asker: Client, model: Scripted
 
 def test_a_model_that_never_answers_is_given_up(asker: Client, model: ScriptedModel) -> None:
     message = f"[[hang]] {fresh()}"
-    outcome = asker.chat(message)
-    assert len(model.requests(message)) <= 6
-    check_failed(asker, outcome, message)
+    with asker.stream("POST", "/chat", {"message": message}) as stream:
+        events = stream.rest()
+    assert len(model.requests(message)) == 2
+    notices = [event.data["text"] for event in events if event.event == "notice"]
+    assert notices == ["The model has been silent for 2 s; asking it once more."]
+    check_failed(asker, events[-1].data, message)
 
 
 def test_a_model_that_stops_in_the_middle_is_given_up(asker: Client, model: ScriptedModel) -> None:

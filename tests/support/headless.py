@@ -58,7 +58,11 @@ class SpokenModel:
     endpoint: str = "spoken"
 
     async def stream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[Json], on_text: Callable[[str], None]
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[Json],
+        on_text: Callable[[str], None],
+        on_notice: Callable[[str], None] | None = None,
     ) -> ModelReply:
         """Say the next line."""
         self.heard.append([dict(message) for message in messages])

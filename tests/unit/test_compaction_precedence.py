@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -53,11 +53,15 @@ class OneSlot(SpokenModel):
             return GOOD
 
     async def stream(
-        self, messages: Sequence[ChatMessage], tools: Sequence[Json], on_text: Callable[[str], None], **more: Any
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[Json],
+        on_text: Callable[[str], None],
+        on_notice: Callable[[str], None] | None = None,
     ) -> ModelReply:
         """Answer once the slot is free."""
         async with self.slot:
-            return await super().stream(messages, tools, on_text, **more)
+            return await super().stream(messages, tools, on_text, on_notice)
 
 
 @pytest.fixture(autouse=True)

@@ -225,8 +225,20 @@ async def test_a_refused_token_is_not_tried_on_the_fallback(make_gateway: MakeGa
 
 async def test_silence_before_the_first_token_is_tried_again(make_gateway: MakeGateway, model: ScriptedModel) -> None:
     model.reply(hang=True)
-    reply = await make_gateway(timeout=0.3).stream(USER, [], lambda text: None)
+    notices: list[str] = []
+    reply = await make_gateway(timeout=0.3).stream(USER, [], lambda text: None, notices.append)
     assert reply.text
+    assert len(model.requests()) == 2
+    assert notices == ["The model has been silent for 0.3 s; asking it once more."]
+
+
+async def test_silence_is_waited_for_twice_and_the_whole_wait_is_told(
+    make_gateway: MakeGateway, model: ScriptedModel
+) -> None:
+    model.reply(hang=True, times=0)
+    failed = await failure_of(make_gateway(timeout=0.4))
+    told = float(failed.detail.removeprefix("The model did not answer within ").split(" s")[0])
+    assert 0.8 <= told < 5
     assert len(model.requests()) == 2
 
 

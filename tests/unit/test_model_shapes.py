@@ -248,7 +248,7 @@ async def test_keep_alive_comments_are_no_tokens(endpoint: RawEndpoint) -> None:
     gateway = ModelGateway(ModelConfig(endpoint.url, "m", timeout=0.2))
     endpoint.answer(*[b": ping\n\n"] * 20, END)
     endpoint.pause = 0.05
-    assert "did not answer within 0.2 s" in (await fails(gateway)).detail
+    assert "did not answer within" in (await fails(gateway)).detail
     await gateway.aclose()
 
 
