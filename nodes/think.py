@@ -16,6 +16,7 @@ from nodes.asking import ask
 from nodes.context import TurnContext
 
 APOLOGY = "I'm sorry, I could not finish this: "
+CUT = "The answer was cut at the model's length limit; say “go on” to continue."
 NO_ANSWER = "[No answer was given: the model was unavailable.]"
 STOPPED = "[Stopped: the limit of tool rounds in one turn was reached.]"
 """What the model reads instead of the house's own words: those it would take for its own and say again."""
@@ -37,11 +38,11 @@ async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, An
         return update | _failed(messages, failure, runtime.context)
     update["usage"] = add_usage(state.get("usage") or {}, answer.usage)
     if not answer.calls:
-        messages.append({"role": "assistant", "content": answer.text})
+        reply = _last_words(messages, answer, runtime.context)
         compactor = faculties.compactor
         context_tokens = answer.usage.input_tokens + answer.usage.output_tokens
         update["compact_due"] = compactor is not None and compactor.due(messages, context_tokens)
-        return update | {"ending": Ending(status="done", reply=answer.text, error=None)}
+        return update | {"ending": Ending(status="done", reply=reply, error=None)}
     if state["rounds"] >= faculties.max_tool_rounds:
         return update | _stopped(messages, answer, runtime.context)
     messages.append({"role": "assistant", "content": answer.text, "tool_calls": _with_new_ids(messages, answer)})
@@ -71,6 +72,18 @@ def with_results(state: TurnState) -> list[Json]:
             text = result["text"] if result else "No result: the call was interrupted."
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
     return messages
+
+
+def _last_words(messages: list[Json], answer: ModelReply, context: TurnContext) -> str:
+    """Put the answer into the history and give the reply; an answer that was cut says so to the person alone."""
+    if answer.finish_reason != "length":
+        messages.append({"role": "assistant", "content": answer.text})
+        return answer.text
+    context.emit("token", {"text": f"\n\n({CUT})"})
+    context.emit("notice", {"text": CUT})
+    reply = f"{answer.text}\n\n({CUT})"
+    messages.append({"role": "assistant", "content": answer.text, "shown": reply})
+    return reply
 
 
 def _failed(messages: list[Json], failure: ModelFailed, context: TurnContext) -> dict[str, Any]:

@@ -186,3 +186,15 @@ def test_a_cancelled_turn_leaves_the_model_only_its_own_words(asker: Client, mod
     asker.chat(fresh(), started["thread_id"])
     assert heard(model)[1][1].startswith("one") and "cancelled" not in str(heard(model))
     assert "(The turn was cancelled by a person.)" in str(asker.transcript(started["thread_id"]))
+
+
+def test_an_answer_that_was_cut_says_so_and_can_go_on(asker: Client, model: ScriptedModel) -> None:
+    text = fresh()
+    model.reply(marker=text, text="once upon", finish="length")
+    with asker.stream("POST", "/chat", {"message": text}) as stream:
+        end = stream.rest()[-1].data
+    assert end["status"] == "done" and end["reply"] == stream.text()
+    assert end["reply"].startswith("once upon\n\n(The answer was cut") and "notice" in stream.kinds()
+    assert asker.transcript(end["thread_id"])[1] == ("assistant", end["reply"])
+    asker.chat(fresh(), end["thread_id"])
+    assert heard(model)[1] == ("assistant", "once upon")

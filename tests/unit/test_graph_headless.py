@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -277,6 +278,17 @@ async def test_a_model_that_fails_ends_the_turn_and_not_the_talk(tmp_path: Path)
         assert (await brain.say("and now?"))["ending"]["reply"] == "back again"
         assert [message["content"] for message in brain.model.heard[-1][1:]] == ["hi", "half", "and now?"]
         check_history(brain)
+
+
+async def test_a_cut_answer_says_so_to_the_person_and_not_to_the_model(tmp_path: Path) -> None:
+    async with open_brain(tmp_path, replace(says("once upon"), finish_reason="length"), says("a time")) as brain:
+        state = await brain.say("a story")
+        cut = "The answer was cut at the model's length limit; say “go on” to continue."
+        assert state["ending"] == {"status": "done", "reply": f"once upon\n\n({cut})", "error": None}
+        assert "".join(data["text"] for data in brain.told("token")).endswith(f"({cut})")
+        assert brain.told("notice") == [{"text": cut}]
+        await brain.say("go on")
+        assert [message["content"] for message in brain.model.heard[-1][1:]] == ["a story", "once upon", "go on"]
 
 
 @BOTH
