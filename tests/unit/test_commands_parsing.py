@@ -155,6 +155,8 @@ def test_deep_json_is_refused_and_crashes_nothing() -> None:
         ("/approve ABCDE", HouseCommand("approve", "ABCDE")),
         ("/approve   ABCDE  ", HouseCommand("approve", "ABCDE")),
         ("/deny ABCDE too much, too soon", HouseCommand("deny", "ABCDE too much, too soon")),
+        ("/approve\nABCDE", HouseCommand("approve", "ABCDE")),
+        ("/approve\tABCDE\n", HouseCommand("approve", "ABCDE")),
         ("/ help", HouseCommand("help", "")),
         ("/new\n", HouseCommand("new", "")),
         ("help", None),

@@ -316,3 +316,11 @@ def test_the_logs_keep_what_is_needed_and_let_the_oldest_go() -> None:
     assert logs.open("running") is running
     logs.drop("running")
     assert logs.get("running") is None
+
+
+async def test_whoever_has_seen_the_end_and_joins_again_hears_it_again() -> None:
+    log = RunLog("r")
+    log.begin("t")
+    log.end(outcome("done"))
+    for last_seen in (2, 3, 10**9):
+        assert await within(follow(log, log.index_after(last_seen))) == [(2, "end", outcome("done"))]
