@@ -233,6 +233,8 @@ async def _exchange(endpoint: Endpoint, body: bytes, model: str, request: _Reque
                         if reader.feed(chunk):
                             patience = _patience(reader, request.silence)
                             guard.reschedule(clock() + patience)
+                        if builder.full:
+                            break
             finally:
                 await response.aclose()
     except TimeoutError:

@@ -13,6 +13,8 @@ from butler.types import ChatMessage, Json, ModelReply, Usage
 
 MAX_TEXT_CHARS = 2_000_000
 MAX_CALLS = 128
+_TOKENS_OF_A_CHAR = 2  # at most; so many characters can pass before the text has to be counted again
+_FEWEST_BETWEEN_COUNTS = 200
 
 
 class ReplyBuilder:
@@ -26,6 +28,7 @@ class ReplyBuilder:
         self._model = ""
         self._texts: list[str] = []
         self._size = 0
+        self._count_at = config.context_limit // _TOKENS_OF_A_CHAR
         self._held = ""
         self._shown = False
         self._surrogate = ""
@@ -35,6 +38,21 @@ class ReplyBuilder:
     def text(self) -> str:
         """The text so far."""
         return "".join(self._texts)
+
+    @property
+    def full(self) -> bool:
+        """Whether the text alone is longer than the model's context: such a model has lost its way.
+
+        The rest is not read; what came is the answer, cut by length.
+        """
+        if self.finish_reason is not None or self._size <= self._count_at:
+            return False
+        left = self._config.context_limit - count_tokens(self.text)
+        if left < 0:
+            self.finish_reason = "length"
+            return True
+        self._count_at = self._size + max(_FEWEST_BETWEEN_COUNTS, left // _TOKENS_OF_A_CHAR)
+        return False
 
     @property
     def begun(self) -> bool:

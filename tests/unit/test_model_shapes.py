@@ -77,8 +77,10 @@ class RawEndpoint:
                     self.gone.set()
                 if chunks[-1:] != [b"0\r\n\r\n"]:
                     break
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except asyncio.IncompleteReadError:
             return
+        except ConnectionError:
+            self.gone.set()
         finally:
             writer.close()
 
@@ -289,6 +291,18 @@ async def test_a_reply_out_of_all_bounds_is_stopped(
     endpoint.answers = []
     endpoint.answer(piece(index=0, function={"name": "look", "arguments": '{"a": "' + "x" * 100}), END)
     assert "grew too large" in (await fails(gateway)).detail
+
+
+async def test_an_answer_longer_than_the_context_is_cut_and_the_endpoint_stops(endpoint: RawEndpoint) -> None:
+    gateway = ModelGateway(ModelConfig(endpoint.url, "m", timeout=5.0, context_limit=1000))
+    endpoint.answer(*[say("and the cat slept ")] * 1000, whole=False)
+    endpoint.hang_after = True
+    pieces: list[str] = []
+    reply = await ask(gateway, pieces.append)
+    assert reply.finish_reason == "length" and reply.text == "".join(pieces)
+    assert 1000 < count_tokens(reply.text) < 2000
+    await asyncio.wait_for(endpoint.gone.wait(), 5)
+    await gateway.aclose()
 
 
 async def test_more_calls_than_any_use_needs_are_stopped(endpoint: RawEndpoint, gateway: ModelGateway) -> None:
