@@ -4,6 +4,7 @@ run.
 
 from __future__ import annotations
 
+import re
 import secrets
 from typing import Any
 
@@ -15,6 +16,8 @@ from butler.types import Json, ModelReply, Usage
 from nodes.asking import ask
 from nodes.context import TurnContext
 
+SOUND_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_NAME_CHARS = 128
 APOLOGY = "I'm sorry, I could not finish this: "
 CUT = "The answer was cut at the model's length limit; say “go on” to continue."
 NO_ANSWER = "[No answer was given: the model was unavailable.]"
@@ -50,15 +53,19 @@ async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, An
 
 
 def _with_new_ids(messages: list[Json], answer: ModelReply) -> list[Json]:
-    """The calls in the chat format; an id that the talk has seen before would stand for another call (A5)."""
+    """The calls in the chat format; an id that the talk has seen before would stand for another call (A5).
+
+    Ids that some provider would refuse are replaced, and names are clipped, since both are stored and shown.
+    """
     seen = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
     calls: list[Json] = []
     for call in answer.calls:
         call_id = call.call_id
-        while call_id in seen:
+        while call_id in seen or not SOUND_ID.fullmatch(call_id):
             call_id = f"call_{secrets.token_hex(12)}"
         seen.add(call_id)
-        calls.append({"id": call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+        name = call.name[:MAX_NAME_CHARS].encode("utf-8", "replace").decode()
+        calls.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": call.arguments}})
     return calls
 
 
