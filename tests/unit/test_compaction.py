@@ -176,7 +176,7 @@ BAD_ANSWERS = {
     "empty": "", "white space": " \n\t ", "longer": "the boat lies in the harbour. " * 400,
     "as long": "\n".join(message["content"] for message in talk(4)), "apology": "I'm sorry, I can't help with that.",
     "error": "Error: upstream gave 500", "Chinese apology": "抱歉,我不能。", "Japanese apology": "申し訳ありません。",
-    "failure": ModelFailed("It is down."), "time-out": TimeoutError(),
+    "failure": ModelFailed("It is down."), "time-out": TimeoutError(), "surprise": RuntimeError("surprise"),
 }  # fmt: skip
 
 
