@@ -23,8 +23,9 @@ SUMMARY_TOKENS = 700
 BACK_OFF_SECONDS = 60.0
 PATIENCE_SECONDS = 1.0
 """A turn that has heard nothing of the model for so long takes precedence over the folds at its endpoint."""
+LONG_PATIENCE_SECONDS = 5.0
+"""The same for a fold that was given up `WAYS_GIVEN` times in a row, or a busy house would never fold."""
 WAYS_GIVEN = 3
-"""A fold that was given up so often in a row is let through, or a busy house would never fold."""
 INSTRUCTION = """Summarise the talk below for the assistant's own memory, in the language of the talk.
 Keep: goals, facts and constraints, decisions, open questions, results that still matter. Names, numbers, dates and \
 paths stay exact. Leave out greetings and what is settled. Add nothing that is not said. At most 400 words.
@@ -138,11 +139,20 @@ class Compactor:
         if endpoint != self._model.endpoint:
             yield lambda: None
             return
-        timer = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._give_way)
+        loop = asyncio.get_running_loop()
+        timers = [
+            loop.call_later(PATIENCE_SECONDS, self._give_way, WAYS_GIVEN),
+            loop.call_later(LONG_PATIENCE_SECONDS, self._give_way, None),
+        ]
+
+        def end_wait() -> None:
+            for timer in timers:
+                timer.cancel()
+
         try:
-            yield timer.cancel
+            yield end_wait
         finally:
-            timer.cancel()
+            end_wait()
 
     async def settle(self, thread_id: str) -> bool:
         """Wait for the fold under way, which now gives way to nobody; True when one is ready to be taken."""
@@ -161,14 +171,18 @@ class Compactor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _give_way(self) -> None:
-        """Give up what is under way: nothing changes, and the thread's next turn begins it again."""
+    def _give_way(self, at_most: int | None) -> None:
+        """Give up what is under way: nothing changes, and the thread's next turn begins it again.
+
+        Folds that were given up `at_most` times in a row already go on.
+        """
         for thread_id, task in list(self._tasks.items()):
-            if thread_id in self._wanted or self._gave_way.get(thread_id, 0) >= WAYS_GIVEN:
+            times = self._gave_way.get(thread_id, 0)
+            if thread_id in self._wanted or (at_most is not None and times >= at_most):
                 continue
-            self._gave_way[thread_id] = self._gave_way.get(thread_id, 0) + 1
+            self._gave_way[thread_id] = times + 1
             task.cancel()
-            log.info("compaction_gave_way", thread_id=thread_id, times=self._gave_way[thread_id])
+            log.info("compaction_gave_way", thread_id=thread_id, times=times + 1)
 
     async def _fold(self, thread_id: str, prefix: list[Json], summary: str) -> None:
         try:

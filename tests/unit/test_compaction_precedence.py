@@ -124,7 +124,7 @@ async def test_a_turn_that_is_answered_soon_disturbs_no_fold() -> None:
     await subject.aclose()
 
 
-async def test_a_fold_that_gave_way_three_times_is_let_through() -> None:
+async def test_a_fold_that_gave_way_three_times_gets_more_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     model = OneSlot()
     subject = compactor(model)
     for _ in range(3):
@@ -132,8 +132,22 @@ async def test_a_fold_that_gave_way_three_times_is_let_through() -> None:
         assert await gave_way(model, subject)
     await under_way(subject, model)
     assert not await gave_way(model, subject)
+    monkeypatch.setattr(compaction, "LONG_PATIENCE_SECONDS", 0.0)
+    assert await gave_way(model, subject)
+
+
+async def test_a_fold_that_came_to_its_end_begins_to_give_way_anew() -> None:
+    model = OneSlot()
+    subject = compactor(model)
+    for _ in range(3):
+        await under_way(subject, model)
+        assert await gave_way(model, subject)
+    await under_way(subject, model)
     model.open.set()
-    assert await subject.settle("one")
+    assert await subject.settle("one") and subject.take("one", TALK) is not None
+    model.open.clear()
+    await under_way(subject, model)
+    assert await gave_way(model, subject)
 
 
 async def test_a_fold_that_a_person_asked_for_does_not_give_way() -> None:
