@@ -30,6 +30,7 @@ from config.policy_file import RuleDefinition
 from graph.build import build_graph, recursion_limit
 from graph.persistence import open_checkpoints
 from nodes.context import Faculties, TurnContext
+from nodes.rounds import Round
 from tests.support.parts import ADMIN, judge, new_database, registry, tool
 
 Line = ModelReply | Exception
@@ -97,6 +98,7 @@ class Brain:
     journal: Journal
     events: list[tuple[str, Json]] = field(default_factory=list)
     turns: int = 0
+    round: Round = field(default_factory=Round)
 
     async def say(self, message: str, person: Principal = ADMIN, thread_id: str = "thread") -> Json:
         """Begin a turn, and go on to its end or park."""
@@ -109,10 +111,11 @@ class Brain:
 
     async def go(self, given: Any = None, thread_id: str = "thread") -> Json:
         """Invoke the graph with `given`; None goes on by what the ledger says."""
+        self.round = Round()
         state = await self.graph.ainvoke(
             given,
             self.config(thread_id),
-            context=TurnContext(self.faculties, lambda event, data: self.events.append((event, data))),
+            context=TurnContext(self.faculties, lambda event, data: self.events.append((event, data)), self.round),
             durability="sync",
         )
         return cast(Json, state)

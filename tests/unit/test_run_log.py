@@ -214,6 +214,18 @@ async def test_waiting_for_the_outcome_means_the_next_end() -> None:
     assert await within(resumed) == await within(everything) == outcome("done")
 
 
+async def test_waiting_for_an_outcome_ends_with_the_server_and_with_what_there_is() -> None:
+    log = RunLog("r")
+    log.begin("t")
+    waiting = asyncio.create_task(log.ended(0))
+    await breathe()
+    log.close()
+    assert await within(waiting) is None
+    assert await within(log.ended(0)) is None
+    log.end(outcome("done"))  # the turn was nearly done when the server stopped
+    assert await within(log.ended(0)) == outcome("done")
+
+
 async def test_a_new_process_counts_on_from_the_next_epoch() -> None:
     old, new = RunLog("r", 0), RunLog("r", 1)
     for log in (old, new):
