@@ -121,7 +121,7 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
             async def stop_when_asked() -> None:
                 await stopping.wait()
                 server.should_exit = True
-                house.service.runs.draining = True
+                house.service.runs.begin_to_stop()
                 # Turns that are nearly done still reach their readers; streams that only wait are ended.
                 loop.call_later(STREAMS_GRACE_SECONDS, house.service.runs.logs.close)
 
@@ -142,7 +142,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise ButlerError(
             "cannot_listen",
-            f"{host}:{port} can't be opened ({error.strerror}). Set BUTLER_PORT to another port.",
+            f"{host}:{port} can't be opened ({error.strerror}). Does a Butler run already? Else change BUTLER_PORT "
+            "or BUTLER_HOST.",
         ) from None
     return listener
 

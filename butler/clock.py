@@ -12,7 +12,7 @@ def now() -> datetime:
 
 def stamp(moment: datetime | None = None) -> str:
     """Write `moment` (default: now) as fixed-width RFC 3339 text."""
-    return (moment or now()).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (moment or now()).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def stamp_in(seconds: float) -> str:

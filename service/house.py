@@ -27,13 +27,13 @@ from service.auth import ensure_owner
 from service.brain import Brain
 from service.butler import ButlerService
 from service.decisions import Decisions
+from service.effects import settle_effects
 from service.events import RunLogs
 from service.runs import TROUBLE, Runs
 from service.wiring import Configuration, build_faculties
 
 log = structlog.get_logger("butler.house")
 
-GRACE_SECONDS = 2.0
 EXPIRY_PAUSE_SECONDS = 0.5
 
 
@@ -51,7 +51,8 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
     settings = configuration.settings
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
-        stack.callback(os.close, lock_directory(settings.data_dir))
+        for lock in {settings.data_dir / "server.lock", settings.database_path.with_name("server.lock")}:
+            stack.callback(os.close, hold(lock))
         for path in (settings.database_path, settings.data_dir / "checkpoints.db"):
             make_private(path)
         await asyncio.to_thread(migrate, settings.database_path)
@@ -75,19 +76,19 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
         stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
         yield House(service, token)
         logs.close()
-        await runs.drain(GRACE_SECONDS)
+        await runs.drain()
 
 
-def lock_directory(data_dir: Path) -> int:
-    """Hold the data directory for this process alone; the lock goes with the process, however it ends."""
-    descriptor = os.open(data_dir / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+def hold(lock: Path) -> int:
+    """Hold a directory for this process alone; the lock goes with the process, however it ends."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         problem = Problem(
             "environment", 0, "BUTLER_DATA_DIR",
-            f"another Butler serves {data_dir} already; stop it or choose another directory",
+            f"another Butler serves {lock.parent} already; stop it or choose another directory",
         )  # fmt: skip
         raise ConfigError([problem]) from None
     return descriptor
@@ -104,7 +105,7 @@ async def recover(service: ButlerService) -> None:
     database, runs = service.database, service.runs
     running, waiting = await database.read(conversations.unfinished)
     for run in running:
-        await runs.settle_effects(run)
+        await settle_effects(database, service.faculties.tools, run.run_id)
     await service.decisions.expire(stamp())
     for run in running:
         await runs.recover(run)

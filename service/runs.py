@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection, func, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError
 
 from butler.approvals import ledger
 from butler.approvals.actions import Action
@@ -23,11 +23,11 @@ from butler.storage import conversations, users
 from butler.storage.conversations import Lease, Run
 from butler.storage.database import Database
 from butler.storage.tables import actions, runs
-from butler.tools.strays import kill_strays
 from butler.types import Json
 from nodes.context import Faculties
 from nodes.rounds import Round
 from service.brain import Brain
+from service.effects import settle_effects
 from service.events import RunLog, RunLogs
 from service.outcomes import NO_USAGE, entries_of_turn, outcome, said_so_far
 
@@ -35,7 +35,8 @@ log = structlog.get_logger("butler.runs")
 
 LEASE_SECONDS = 30.0
 RETRY_SECONDS = 5.0
-TROUBLE = (SQLAlchemyError, sqlite3.Error, OSError)
+STOP_SECONDS = 8.0
+TROUBLE = (OperationalError, sqlite3.OperationalError, OSError)
 """The disk or its locks: the run is tried again, since nothing can be written down meanwhile."""
 
 
@@ -54,7 +55,7 @@ class Runs:
         self._cancelled: dict[str, tuple[str, str]] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._drafts: dict[str, list[str]] = {}
-        self.draining = False
+        self._stop_by: float | None = None
 
     def lease(self) -> Lease:
         """A fresh lease for this server."""
@@ -115,7 +116,7 @@ class Runs:
 
     async def _go_on(self, run: Run, run_log: RunLog, fresh: bool | None, person: Principal | None) -> Run | None:
         if fresh is None:
-            await self.settle_effects(run)
+            await settle_effects(self._database, self._faculties.tools, run.run_id)
             head = await self.brain.head_of(run.thread_id, run.run_id)
             if head == "lost":
                 return await self._end_lost(run, run_log)
@@ -138,6 +139,8 @@ class Runs:
                 if run.run_id not in self._cancelled:
                     raise  # The server stops; the run stays ``running`` and is picked up at the next start.
                 return await self._end_cancelled(run, run_log)
+            except TROUBLE:
+                raise
             except Exception as error:
                 return await self._end_failed(run, run_log, error)
             finally:
@@ -324,16 +327,6 @@ class Runs:
         if (calls := self._rounds.get(run_id)) is not None:
             calls.stir()
 
-    async def settle_effects(self, run: Run) -> None:
-        """Stop what a dead process left running, then make its started actions unknown or repeatable (A8)."""
-        started = await self._database.read(partial(ledger.interrupted_executions, run_id=run.run_id))
-        for action in started:
-            await asyncio.to_thread(kill_strays, action.action_id)
-            tool = self._faculties.tools.get(action.tool)
-            repeat = tool is not None and tool.idempotent
-            await self._database.write(partial(ledger.after_crash, action=action, idempotent=repeat))
-            log.warning("effect_interrupted", action_id=action.action_id, tool=action.tool, repeated=repeat)
-
     async def recover(self, run: Run) -> None:
         """Go on with a run that was running when its server died (F3).
 
@@ -373,15 +366,26 @@ class Runs:
                 )  # fmt: skip
             self.logs.drop(run_id)
 
-    async def drain(self, grace: float) -> None:
-        """Let running turns finish for `grace` seconds, then leave the rest to the next start."""
-        self.draining = True
+    def begin_to_stop(self) -> None:
+        """Start no turn from here on; what runs has until the deadline."""
+        if self._stop_by is None:
+            self._stop_by = time.monotonic() + STOP_SECONDS
+
+    @property
+    def draining(self) -> bool:
+        """Whether the server is on its way out."""
+        return self._stop_by is not None
+
+    async def drain(self) -> None:
+        """Let running turns finish until the deadline, then leave the rest to the next start."""
+        self.begin_to_stop()
+        left = max(0.2, (self._stop_by or 0.0) - time.monotonic())
         if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=grace)
-        left = list(self._tasks)
-        for task in left:
+            await asyncio.wait(list(self._tasks), timeout=left)
+        rest = list(self._tasks)
+        for task in rest:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*rest, return_exceptions=True)
 
     async def renew_leases(self) -> None:
         """Heartbeat of the runs that this server drives."""

@@ -129,6 +129,8 @@ def _outcome(action: Action, decision: Decision, person: Principal, via: str) ->
     values: Json = {"decision": record, "code": None}
     match decision.kind:
         case "approve":
+            # A repeat after a crash runs what had been edited before; say so where the decision is shown.
+            record["args"] = action.run_args
             values |= {"status": "approved", "execution": "none"}
         case "edit":
             args = decision.args or {}

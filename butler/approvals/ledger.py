@@ -125,7 +125,7 @@ def _insert(
         row,
         event,
         actor=person.name,
-        via="model",
+        via=via,
         verdict=ruling.verdict,
         matched=list(ruling.matched),
     )

@@ -46,4 +46,4 @@ def rows_since(connection: Connection, since: str | None, limit: int) -> list[di
     query = select(audit).order_by(audit.c.seq).limit(limit)
     if since is not None:
         query = query.where(audit.c.at >= since)
-    return [dict(row._mapping) for row in connection.execute(query)]
+    return [{str(name): value for name, value in row._mapping.items()} for row in connection.execute(query)]

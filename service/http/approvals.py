@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from butler.approvals import grants
 from butler.approvals.show import approval
+from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.storage import audit
 from butler.types import Json
@@ -38,7 +40,7 @@ class AuditQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    since: str = ""
+    since: datetime | None = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 200
 
 
@@ -111,9 +113,8 @@ def approval_routes() -> APIRouter:
         service = service_of(request)
         if not caller(request).is_admin:
             raise ButlerError("forbidden", "Only an admin reads the audit.")
-        rows = await service.database.read(
-            lambda connection: audit.rows_since(connection, query.since or None, query.limit)
-        )
+        since = stamp(query.since if query.since.tzinfo else query.since.replace(tzinfo=UTC)) if query.since else None
+        rows = await service.database.read(lambda connection: audit.rows_since(connection, since, query.limit))
         return _audit_response(request, service.faculties.redactor.json(rows))
 
     return router

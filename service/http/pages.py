@@ -31,7 +31,7 @@ def page_routes() -> APIRouter:
         try:
             person = await doorkeeper.who(presented_token(request.headers)[0])
         except ButlerError:
-            return page("login.html", 401)
+            return page("login.html", 401, refused="")
         if person.role == "agent":
             raise ButlerError("forbidden", "An agent speaks on the agent socket only; the page is for people.")
         return page("index.html", user=person.name)
@@ -39,7 +39,7 @@ def page_routes() -> APIRouter:
     @router.get("/login")
     async def login() -> Response:
         """The form that takes a token."""
-        return page("login.html")
+        return page("login.html", refused="")
 
     @router.get("/web/{name}")
     async def asset(name: str) -> Response:
@@ -56,7 +56,7 @@ async def _login(doorkeeper: Doorkeeper, token: str) -> Response:
     try:
         await doorkeeper.who(token)
     except ButlerError:
-        return page("login.html", 401)
+        return page("login.html", 401, refused="refused")
     response = RedirectResponse("/", 303)
     response.set_cookie(COOKIE, token, httponly=True, samesite="strict", path="/", max_age=30 * 24 * 3600)
     return response

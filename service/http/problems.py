@@ -65,7 +65,3 @@ def install(app: FastAPI) -> None:
     async def _http(_request: Request, error: HTTPException) -> Response:
         code = CODE_OF_STATUS.get(error.status_code, "invalid_request")
         return problem(error.status_code, code, str(error.detail), dict(error.headers or {}) or None)
-
-    @app.exception_handler(Exception)
-    async def _unexpected(request: Request, error: Exception) -> Response:
-        return internal(error, f"{request.method} {request.url.path}")

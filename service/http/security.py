@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from butler.errors import ButlerError
 from butler.people import Principal
 from service.auth import Doorkeeper
-from service.http.problems import of_error
+from service.http.problems import internal, of_error
 
 COOKIE = "butler_token"
 OPEN_PATHS = frozenset({"/healthz", "/", "/login"})
@@ -70,8 +70,12 @@ class Door:
             await self._app(scope, receive, send)
             return
 
+        started = False
+
         async def send_guarded(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 present = {name for name, _ in message.get("headers", ())}
                 extra = [(name, value) for name, value in HEADERS if name not in present]
                 message = {**message, "headers": [*message.get("headers", ()), *extra]}
@@ -86,7 +90,14 @@ class Door:
         except ButlerError as error:
             await of_error(error)(scope, receive, send_guarded)
             return
-        await self._app(scope, inner, send_guarded)
+        try:
+            await self._app(scope, inner, send_guarded)
+        except Exception as error:
+            # Answered here, below the server: it would log the trace again and drop the client's connection.
+            response = internal(error, f"{scope['method']} {scope['path']}")
+            if started:
+                raise
+            await response(scope, receive, send_guarded)
 
     async def _person(self, scope: Scope, headers: Headers) -> Principal | None:
         if scope["path"] in OPEN_PATHS or scope["path"].startswith("/web/"):
