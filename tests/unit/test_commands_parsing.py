@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from butler.commands import (
@@ -122,17 +122,20 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES))
 def test_any_json_object_arrives_exactly(args: Json) -> None:
     assert read(f"/note {json.dumps(args)}") == args
     assert read(f"/note {json.dumps(args, ensure_ascii=False)}") == args
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_can_be_quoted(text: str) -> None:
     assert read(f"/note {shlex.quote('text=' + text)}") == {"text": text}
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("ab=\"'\\{}[]: \n/,1"), max_size=40))
 def test_anything_typed_is_either_read_or_refused_with_a_sentence(rest: str) -> None:
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from butler.errors import ModelFailed
@@ -295,6 +295,7 @@ def sound(messages: Sequence[Json]) -> bool:
     return [dict(message) for message in repair(given)] == given
 
 
+@settings(deadline=None)
 @given(histories(), st.integers(0, 12))
 def test_a_cut_parts_no_call_from_its_result_and_keeps_the_window_and_the_last_message(
     messages: list[Json], window: int
@@ -309,6 +310,7 @@ def test_a_cut_parts_no_call_from_its_result_and_keeps_the_window_and_the_last_m
         assert all(messages[index]["role"] != "user" for index in later)  # as much as whole turns allow
 
 
+@settings(deadline=None)
 @given(histories(), st.integers(0, 6), st.text(st.sampled_from("ab c船."), max_size=400))
 def test_whatever_the_model_says_a_fold_keeps_the_rest_and_never_grows_the_context(
     messages: list[Json], window: int, answer: str
