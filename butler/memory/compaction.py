@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from butler.types import ChatMessage, Json
 log = structlog.get_logger("butler.compaction")
 
 SUMMARY_TOKENS = 700
+LONG_TEXT = 400
+"""Characters from which on a text that compresses to an eighth is one sentence over and over."""
 BACK_OFF_SECONDS = 60.0
 PATIENCE_SECONDS = 1.0
 """A turn that has heard nothing of the model for so long takes precedence over the folds at its endpoint."""
@@ -238,4 +241,6 @@ def what_is_wrong(text: str, prefix: Sequence[Json], summary: str) -> str | None
         return "the summary is longer than what it replaces"
     if size > 2 * SUMMARY_TOKENS:
         return "the summary is over its budget"
+    if len(stripped) > LONG_TEXT and len(zlib.compress(stripped.encode())) * 8 < len(stripped.encode()):
+        return "the summary repeats itself"
     return None

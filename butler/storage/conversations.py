@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
+from sqlalchemy.dialects import sqlite
 
 from butler.clock import stamp
 from butler.errors import ButlerError
@@ -18,6 +19,7 @@ from butler.types import Json
 RunStatus = Literal["queued", "running", "parked", "done", "failed", "cancelled"]
 ACTIVE = ("running", "parked")
 TITLE_LENGTH = 80
+ADD_MESSAGES = sqlite.insert(messages).on_conflict_do_nothing(index_elements=["message_id"])
 
 
 @dataclass(frozen=True)
@@ -137,21 +139,14 @@ def write_entries(connection: Connection, run: Run, entries: Sequence[Entry]) ->
     if not entries:
         return
     moment = stamp()
-    present = set(
-        connection.execute(
-            select(messages.c.message_id).where(messages.c.message_id.in_([entry.message_id for entry in entries]))
-        ).scalars()
-    )
-    fresh = [
+    rows = [
         {
             "message_id": entry.message_id, "thread_id": run.thread_id, "run_id": run.run_id, "turn": run.turn,
             "role": entry.role, "text": entry.text, "extra": entry.extra, "created_at": moment,
         }
         for entry in entries
-        if entry.message_id not in present
     ]  # fmt: skip
-    if fresh:
-        connection.execute(insert(messages), fresh)
+    connection.execute(ADD_MESSAGES, rows)
 
 
 def get_run(connection: Connection, run_id: str) -> Run | None:

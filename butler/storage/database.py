@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool, QueuePool
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def sqlite_engine(path: Path, *, writes: bool, flush_each_commit: bool = True) -
     Without `flush_each_commit` a commit survives the death of the process but maybe not a power cut.
     """
     engine = create_engine(
-        f"sqlite:///{path}",
+        URL.create("sqlite", database=str(path)),
         poolclass=NullPool if writes else QueuePool,
         connect_args={"timeout": LOCK_WAIT_SECONDS, "check_same_thread": False},
         # An error is logged and told by /readyz; the values of its statement are what people said and decided.

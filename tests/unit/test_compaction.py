@@ -262,7 +262,14 @@ def test_a_summary_with_an_old_one_may_be_longer_than_the_new_part_alone() -> No
 def test_a_summary_over_its_budget_is_not_used_even_if_it_is_shorter() -> None:
     prefix = [{"role": "user", "content": "the boat lies in the harbour. " * 5000}]
     assert what_is_wrong("the boat lies in the harbour. " * 1000, prefix, "") == "the summary is over its budget"
-    assert what_is_wrong("the boat lies in the harbour. " * 100, prefix, "") is None
+    assert what_is_wrong("The boat lies in the harbour.", prefix, "") is None
+
+
+def test_a_summary_that_says_one_thing_over_and_over_is_not_used() -> None:
+    prefix = [{"role": "user", "content": "the boat lies in the harbour. " * 5000}]
+    assert what_is_wrong("I'm a big business! " * 90, prefix, "") == "the summary repeats itself"
+    varied = " ".join(f"Boat {number} belongs to the person with the number {number * 7919}." for number in range(40))
+    assert what_is_wrong(varied, prefix, "") is None
 
 
 CONTENT = st.text(st.sampled_from("ab 船.\n"), min_size=1, max_size=30)

@@ -127,3 +127,15 @@ def test_the_database_itself_knows_the_words_of_the_contract(tmp_path: Path, sta
     with pytest.raises(IntegrityError):
         database.write_now(lambda c: c.exec_driver_sql(statement))
     database.close()
+
+
+@pytest.mark.parametrize("name", ["50% of ä", "what?", "a#b", "a%20b", "a&b=c", "it's"])
+def test_a_directory_with_an_odd_name_holds_its_database(tmp_path: Path, name: str) -> None:
+    home = tmp_path / name
+    home.mkdir()
+    migrate(home / "butler.db")
+    database = Database(home / "butler.db")
+    proposed(database, ruling("approve"))
+    database.close()
+    assert current_revision(home / "butler.db") == HEAD
+    assert [path.name for path in tmp_path.iterdir()] == [name]
