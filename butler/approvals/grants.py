@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, insert, or_, select, update
 
 from butler.approvals.actions import Action
 from butler.approvals.policy import args_match
@@ -60,6 +60,31 @@ class Grant:
         }  # fmt: skip
 
 
+def _live(moment: Any) -> ColumnElement[bool]:
+    return and_(
+        or_(grants.c.expires_at.is_(None), grants.c.expires_at > moment),
+        or_(grants.c.uses_left.is_(None), grants.c.uses_left > 0),
+    )
+
+
+# Built once: it is asked for every proposed call.
+COVERING = (
+    select(grants)
+    .where(
+        grants.c.tool == bindparam("tool_is"),
+        grants.c.tool_digest == bindparam("digest"),
+        grants.c.revoked_at.is_(None),
+        _live(bindparam("moment")),
+        or_(
+            grants.c.scope == "everyone",
+            and_(grants.c.scope == "thread", grants.c.scope_id == bindparam("thread")),
+            and_(grants.c.scope == "user", grants.c.scope_id == bindparam("user")),
+        ),
+    )
+    .order_by(grants.c.granted_at, grants.c.grant_id)
+)
+
+
 def create(connection: Connection, action: Action, person: Principal, wish: GrantWish, via: str) -> Grant:
     """Store a grant for the tool of `action`. Raises ButlerError ``forbidden`` for everyone without being admin."""
     if wish.scope == "everyone" and not person.is_admin:
@@ -84,21 +109,8 @@ def covering(
     connection: Connection, tool: str, digest: str, args: Json, *, thread_id: str, user_id: str
 ) -> Grant | None:
     """The first live grant that covers this call; a changed tool definition voids its grants (E3)."""
-    rows = connection.execute(
-        select(grants)
-        .where(
-            grants.c.tool == tool,
-            grants.c.tool_digest == digest,
-            grants.c.revoked_at.is_(None),
-            _live(),
-            or_(
-                grants.c.scope == "everyone",
-                and_(grants.c.scope == "thread", grants.c.scope_id == thread_id),
-                and_(grants.c.scope == "user", grants.c.scope_id == user_id),
-            ),
-        )
-        .order_by(grants.c.granted_at, grants.c.grant_id)
-    )
+    call = {"tool_is": tool, "digest": digest, "thread": thread_id, "user": user_id, "moment": stamp()}
+    rows = connection.execute(COVERING, call)
     return next((grant for grant in map(Grant.of_row, rows) if args_match(grant.args, args)), None)
 
 
@@ -106,7 +118,7 @@ def use(connection: Connection, grant_id: str) -> bool:
     """Spend one use; False when it was revoked, expired or used up in the meantime."""
     spent = connection.execute(
         update(grants)
-        .where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None), _live())
+        .where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None), _live(stamp()))
         .values(uses_left=grants.c.uses_left - 1)
     )
     return spent.rowcount == 1
@@ -126,7 +138,7 @@ def still_stands(connection: Connection, grant_id: str) -> bool:
 
 def visible_to(connection: Connection, person: Principal) -> list[Grant]:
     """Live grants: all for an admin, for a member those it gave or that are for it alone."""
-    query = select(grants).where(grants.c.revoked_at.is_(None), _live()).order_by(grants.c.granted_at)
+    query = select(grants).where(grants.c.revoked_at.is_(None), _live(stamp())).order_by(grants.c.granted_at)
     if not person.is_admin:
         query = query.where(or_(grants.c.granted_by == person.name, grants.c.scope_id == person.user_id))
     return [Grant.of_row(row) for row in connection.execute(query)]
@@ -140,10 +152,3 @@ def revoke(connection: Connection, grant_id: str, person: Principal, via: str) -
         update(grants).where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None)).values(revoked_at=stamp())
     )
     audit.record(connection, "revoked", actor=person.name, via=via, grant_id=grant_id)
-
-
-def _live() -> Any:
-    return and_(
-        or_(grants.c.expires_at.is_(None), grants.c.expires_at > stamp()),
-        or_(grants.c.uses_left.is_(None), grants.c.uses_left > 0),
-    )

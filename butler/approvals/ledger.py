@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, select, update
 from sqlalchemy.exc import IntegrityError
 
 from butler.approvals.actions import Action
 from butler.approvals.calls import Check, Claim, Objection, Proposal, Ruler
+from butler.approvals.statements import ACTIONS_OF_RUN, ADD_ACTION, GET_ACTION, PENDING_OF_THREAD, STATUS_OF_RUN
 from butler.canonical import fingerprint
 from butler.clock import stamp, stamp_in
 from butler.crashpoints import crash_point
@@ -18,7 +19,7 @@ from butler.ids import new_code, new_id
 from butler.people import Principal
 from butler.storage import audit
 from butler.storage.database import Database
-from butler.storage.tables import actions, runs
+from butler.storage.tables import actions
 from butler.types import Json, Ruling, ToolResult
 
 __all__ = [
@@ -50,26 +51,18 @@ NOT_ASKED = ("allowed", "refused")
 
 def get(connection: Connection, action_id: str) -> Action | None:
     """The action with that id."""
-    row = connection.execute(select(actions).where(actions.c.action_id == action_id)).first()
+    row = connection.execute(GET_ACTION, {"wanted": action_id}).first()
     return Action.of_row(row) if row else None
 
 
 def of_run(connection: Connection, run_id: str) -> list[Action]:
     """All actions of a run in the order of the calls."""
-    rows = connection.execute(
-        select(actions).where(actions.c.run_id == run_id).order_by(actions.c.requested_at, actions.c.position)
-    )
-    return [Action.of_row(row) for row in rows]
+    return [Action.of_row(row) for row in connection.execute(ACTIONS_OF_RUN, {"wanted": run_id})]
 
 
 def pending_of_thread(connection: Connection, thread_id: str) -> list[Action]:
     """The pending actions of a thread, oldest first, in the order of the calls."""
-    rows = connection.execute(
-        select(actions)
-        .where(actions.c.thread_id == thread_id, actions.c.status == "pending")
-        .order_by(actions.c.requested_at, actions.c.position)
-    )
-    return [Action.of_row(row) for row in rows]
+    return [Action.of_row(row) for row in connection.execute(PENDING_OF_THREAD, {"wanted": thread_id})]
 
 
 def propose(
@@ -95,7 +88,7 @@ def propose(
 
 def _refuse_unless_running(connection: Connection, run_id: str) -> None:
     """Nothing is proposed or started for a run that was cancelled or deleted meanwhile. Raises LookupError."""
-    status = connection.execute(select(runs.c.status).where(runs.c.run_id == run_id)).scalar()
+    status = connection.execute(STATUS_OF_RUN, {"wanted": run_id}).scalar()
     if status != "running":
         raise LookupError(f"the run {run_id} is {status or 'gone'}")
 
@@ -133,8 +126,7 @@ def _insert(
 
 
 def _insert_row(connection: Connection, values: Json, code: str | None) -> Action:
-    row = connection.execute(insert(actions).values(**values | {"code": code}).returning(actions)).one()
-    return Action.of_row(row)
+    return Action.of_row(connection.execute(ADD_ACTION, values | {"code": code}).one())
 
 
 def _with_code(connection: Connection, store: Callable[[str | None], A], *, coded: bool) -> A:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.dialects import sqlite
 
 from butler.clock import stamp
@@ -19,6 +19,22 @@ from butler.types import Json
 RunStatus = Literal["queued", "running", "parked", "done", "failed", "cancelled"]
 ACTIVE = ("running", "parked")
 TITLE_LENGTH = 80
+# Built once: SQLAlchemy takes longer to put a statement together than SQLite to run it.
+ADD_THREAD = insert(threads)
+ADD_RUN = insert(runs).returning(runs)
+GET_RUN = select(runs).where(runs.c.run_id == bindparam("wanted"))
+SHOW_THREAD = update(threads).where(threads.c.thread_id == bindparam("wanted"))
+UNFINISHED_OF_THREAD = (
+    select(runs.c.run_id)
+    .where(runs.c.thread_id == bindparam("wanted"), runs.c.status.in_(("queued", *ACTIVE)))
+    .limit(1)
+)
+OLDEST_QUEUED = (
+    select(runs.c.run_id)
+    .where(runs.c.thread_id == bindparam("wanted"), runs.c.status == "queued")
+    .order_by(runs.c.turn)
+    .limit(1)
+)
 ADD_MESSAGES = sqlite.insert(messages).on_conflict_do_nothing(index_elements=["message_id"])
 
 
@@ -79,10 +95,11 @@ def create_thread(connection: Connection, person: Principal, title: str) -> str:
     thread_id = new_id()
     moment = stamp()
     connection.execute(
-        insert(threads).values(
-            thread_id=thread_id, owner_id=person.user_id, title=_short(title), status="idle", turns=0,
-            created_at=moment, updated_at=moment,
-        )
+        ADD_THREAD,
+        {
+            "thread_id": thread_id, "owner_id": person.user_id, "title": _short(title), "status": "idle", "turns": 0,
+            "created_at": moment, "updated_at": moment,
+        },
     )  # fmt: skip
     return thread_id
 
@@ -105,9 +122,7 @@ def accept(
 
     Once this transaction is on disk the message survives anything (design, *Persistence*).
     """
-    ahead = connection.execute(
-        select(runs.c.run_id).where(runs.c.thread_id == thread_id, runs.c.status.in_(("queued", *ACTIVE))).limit(1)
-    ).first()
+    ahead = connection.execute(UNFINISHED_OF_THREAD, {"wanted": thread_id}).first()
     waiting = hold or ahead is not None
     moment = stamp()
     turn = connection.execute(
@@ -121,13 +136,13 @@ def accept(
         .returning(threads.c.turns)
     ).scalar_one()
     row = connection.execute(
-        insert(runs)
-        .values(
-            run_id=new_id(), thread_id=thread_id, turn=turn, requester_id=person.user_id, message=message,
-            status="queued" if waiting else "running", created_at=moment, updated_at=moment,
-            lease_owner=None if waiting else lease.owner, lease_until=None if waiting else lease.until,
-        )
-        .returning(runs)
+        ADD_RUN,
+        {
+            "run_id": new_id(), "thread_id": thread_id, "turn": turn, "requester_id": person.user_id,
+            "message": message, "status": "queued" if waiting else "running", "created_at": moment,
+            "updated_at": moment, "lease_owner": None if waiting else lease.owner,
+            "lease_until": None if waiting else lease.until,
+        },
     ).one()  # fmt: skip
     run = Run.of_row(row)
     write_entries(connection, run, [Entry(f"{run.run_id}:user", "user", message)])
@@ -151,7 +166,7 @@ def write_entries(connection: Connection, run: Run, entries: Sequence[Entry]) ->
 
 def get_run(connection: Connection, run_id: str) -> Run | None:
     """The run with that id."""
-    row = connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
+    row = connection.execute(GET_RUN, {"wanted": run_id}).first()
     return Run.of_row(row) if row else None
 
 
@@ -171,20 +186,13 @@ def move_run(
     run = Run.of_row(row)
     if new != "queued":
         shown = new if new in ACTIVE else "idle"
-        connection.execute(
-            update(threads).where(threads.c.thread_id == run.thread_id).values(status=shown, updated_at=moment)
-        )
+        connection.execute(SHOW_THREAD, {"wanted": run.thread_id, "status": shown, "updated_at": moment})
     return run
 
 
 def start_next(connection: Connection, thread_id: str, lease: Lease) -> Run | None:
     """Begin the oldest queued run of a free thread."""
-    queued = connection.execute(
-        select(runs.c.run_id)
-        .where(runs.c.thread_id == thread_id, runs.c.status == "queued")
-        .order_by(runs.c.turn)
-        .limit(1)
-    ).scalar()
+    queued = connection.execute(OLDEST_QUEUED, {"wanted": thread_id}).scalar()
     if queued is None or active_run(connection, thread_id) is not None:
         return None
     return move_run(connection, queued, ["queued"], "running", lease_owner=lease.owner, lease_until=lease.until)

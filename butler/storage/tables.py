@@ -21,6 +21,9 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
+NULLABLE_JSON = JSON(none_as_null=True)
+"""Absent is NULL, so that an index or a condition can tell."""
+
 users = Table(
     "users",
     metadata,
@@ -65,8 +68,8 @@ runs = Table(
     Column("message", Text, nullable=False),
     Column("status", String(16), nullable=False),
     Column("reply", Text, nullable=False, server_default=""),
-    Column("error", JSON),
-    Column("usage", JSON),
+    Column("error", NULLABLE_JSON),
+    Column("usage", NULLABLE_JSON),
     Column("cancel_requested", Boolean, nullable=False, server_default=text("0")),
     Column("epoch", Integer, nullable=False, server_default=text("0")),
     Column("lease_owner", String(64)),
@@ -104,7 +107,7 @@ messages = Table(
     Column("turn", Integer, nullable=False),
     Column("role", String(16), nullable=False),
     Column("text", Text, nullable=False),
-    Column("extra", JSON),
+    Column("extra", NULLABLE_JSON),
     Column("created_at", String(32), nullable=False),
     CheckConstraint("role IN ('user', 'assistant', 'tool')", name="message_role_known"),
     Index("messages_of_thread", "thread_id", "turn", "seq"),
@@ -128,15 +131,15 @@ actions = Table(
     Column("reason", Text, nullable=False),
     Column("rule", String(128), nullable=False),
     Column("risk", String(16), nullable=False),
-    Column("deciders", JSON),
+    Column("deciders", NULLABLE_JSON),
     Column("requested_by", String(64), nullable=False),
     Column("requester_id", String(64), nullable=False),
     Column("requester_role", String(16), nullable=False),
     Column("requested_at", String(32), nullable=False),
     Column("expires_at", String(32)),
     Column("status", String(16), nullable=False),
-    Column("decision", JSON),
-    Column("run_args", JSON),
+    Column("decision", NULLABLE_JSON),
+    Column("run_args", NULLABLE_JSON),
     Column("run_fingerprint", String(64)),
     Column("execution", String(16), nullable=False),
     Column("started_at", String(32)),
