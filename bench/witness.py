@@ -18,6 +18,7 @@ from bench.process import HarnessError
 from bench.tools import effects
 
 _SETTLE_SECONDS = 30.0
+_PATIENCE = 60
 _FINISHED = ("done", "failed")
 _STATUS_AFTER = {"approve": "approved", "reject": "rejected", "respond": "approved"}
 
@@ -171,8 +172,13 @@ def _free(errand: Errand) -> str:
 
 
 async def get(client: Client, path: str) -> Any:
-    """GET something that must be there."""
+    """GET something that must be there; a server that asks for patience gets it."""
     response = await client.get(path)
+    for _ in range(_PATIENCE):
+        if response.status != 429:
+            break
+        await asyncio.sleep(1)
+        response = await client.get(path)
     if response.status != 200:
         raise HarnessError(f"GET {path}: HTTP {response.status} {response.body[:300]!r}")
     return response.json()

@@ -61,7 +61,7 @@ class Door:
     def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
         self._app = app
         self._doorkeeper = doorkeeper
-        self._calls = RateLimit(per_second=500, burst=3000)
+        self._calls = RateLimit(per_second=1000, burst=5000)
         self._failures = RateLimit(per_second=10, burst=300)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
