@@ -17,7 +17,7 @@ WEB = frozenset({"fastapi", "starlette", "uvicorn", "sse_starlette"})
 MAX_LINES = 400
 SKIPPED_DIRS = frozenset({"__pycache__", "build", "node_modules"})
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".yml", ".yaml", ".json", ".txt", ".html", ".js", ".css"})
-MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(?:work|root|home/\w+|Users/\w+|tmp/w)(?:/|(?=[\s\"'`:,)]|$))")
+MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(?:root|home/\w+|Users/\w+|workspace|mnt)(?:/|(?=[\s\"'`:,)]|$))")
 
 
 def _files() -> Iterator[Path]:
@@ -164,5 +164,5 @@ def test_a_swallowed_error_is_found(source: str) -> None:
 def test_a_machine_path_is_found_and_a_route_is_not() -> None:
     home = "/" + "home/ann/x"
     assert MACHINE_PATH.search(f'DATA = "{home}"')
-    assert MACHINE_PATH.search("cd /" + "work/main")
-    assert not MACHINE_PATH.search("GET /threads/work and ~/work, docs/work/a.md")
+    assert MACHINE_PATH.search("cd /" + "workspace/main")
+    assert not MACHINE_PATH.search("GET /threads/home and ~/home, docs/home/a.md")
