@@ -61,11 +61,6 @@ class Runs:
         """A fresh lease for this server."""
         return Lease(self.owner, time.time() + LEASE_SECONDS)
 
-    @property
-    def running(self) -> int:
-        """How many threads are being driven."""
-        return len(self._tasks)
-
     def drive(self, run: Run, *, fresh: bool | None = False, person: Principal | None = None) -> RunLog:
         """Begin or go on with a run that this server has just moved to ``running``; returns its event log.
 

@@ -196,11 +196,6 @@ def safe_classify(
         return Ruling("approve", "default", reason, RISKS["approve"])
 
 
-def stricter(one: Ruling, other: Ruling) -> Ruling:
-    """Give the stricter of two rulings, the first if they are equal (A7)."""
-    return other if STRICTNESS[other.verdict] > STRICTNESS[one.verdict] else one
-
-
 def _is_open(schema: Mapping[str, Any]) -> bool:
     """Whether a tool takes arguments that its schema doesn't name."""
     return schema.get("additionalProperties") is not False or "patternProperties" in schema

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
 from sqlalchemy.dialects import sqlite
 
 from butler.clock import stamp
@@ -291,13 +291,6 @@ def transcript(connection: Connection, thread_id: str, limit: int, before: str |
             or_(messages.c.turn < mark.turn, (messages.c.turn == mark.turn) & (messages.c.seq < mark.seq))
         )
     return list(reversed(connection.execute(query).all()))
-
-
-def count_queued(connection: Connection, thread_id: str) -> int:
-    """How many messages of the thread wait for their turn."""
-    return connection.execute(
-        select(func.count()).select_from(runs).where(runs.c.thread_id == thread_id, runs.c.status == "queued")
-    ).scalar_one()
 
 
 def thread_ids(connection: Connection) -> tuple[set[str], list[str]]:

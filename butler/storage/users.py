@@ -6,7 +6,7 @@ import hashlib
 import re
 import secrets
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from butler.clock import stamp
@@ -95,11 +95,6 @@ def list_users(connection: Connection) -> list[Principal]:
     """All users by name."""
     rows = connection.execute(select(users.c.user_id, users.c.name, users.c.role).order_by(users.c.name))
     return [Principal(row.user_id, row.name, row.role) for row in rows]
-
-
-def count_users(connection: Connection) -> int:
-    """How many users there are."""
-    return connection.execute(select(func.count()).select_from(users)).scalar_one()
 
 
 def user_of_token(connection: Connection, token: str) -> Principal | None:

@@ -203,3 +203,13 @@ def test_the_audit_comes_in_other_formats(butler: ButlerServer, owner: Client, m
     assert response.status_code == 200
     assert response.headers["content-type"].startswith(media)
     assert len(response.text.strip().splitlines()) >= 1
+
+
+def test_the_audit_from_a_second_on_holds_every_row_of_that_second(butler: ButlerServer, owner: Client) -> None:
+    action_id = park(owner, fresh())["approvals"][0]["action_id"]
+    row = next(row for row in owner.get("/audit", limit=1000)["items"] if row["action_id"] == action_id)
+    second = row["at"].partition(".")[0]
+    for since in (f"{second}Z", f"{second}+00:00", row["at"]):
+        assert row in owner.get("/audit", since=since, limit=1000)["items"], since
+    assert owner.get("/audit", since="2999-01-01T00:00:00Z")["items"] == []
+    refused(owner.request("GET", "/audit", params={"since": "yesterday"}), 422, "invalid_request")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butler.approvals.policy import Policy, args_match, classify, safe_classify, stricter
+from butler.approvals.policy import Policy, args_match, classify, safe_classify
 from butler.globs import compile_glob, covers
 from butler.types import Ruling, Verdict
 from config.policy_file import PolicyFile, RuleDefinition
@@ -164,13 +164,6 @@ def test_a_classifier_that_raises_asks_with_the_failure_as_reason() -> None:
     assert "could not be evaluated" in ruling.reason
     assert "ValueError" in ruling.reason
     assert safe_classify(subject, "x", {"a": 1}, own_verdict=None).verdict == "allow"
-
-
-def test_of_two_rulings_the_stricter_wins() -> None:
-    rulings: list[Ruling] = [Ruling(verdict, verdict, "", "safe") for verdict in ("allow", "approve", "refuse")]
-    for one_strength, one in enumerate(rulings):
-        for other_strength, other in enumerate(rulings):
-            assert stricter(one, other) is rulings[max(one_strength, other_strength)]
 
 
 def test_a_rule_for_a_mistyped_tool_is_named_and_one_for_a_tool_to_come_is_not() -> None:
