@@ -62,6 +62,7 @@ class Ruling:
     `rule` is the winning policy rule's name, ``grant:ID`` for a grant, or ``default``.
     `deciders` None means the standard ones: admins, and the requester if the requester is an admin.
     `expires_in` is in seconds; None means the request never expires. `matched` names every rule that matched.
+    `approvals_needed` different people have to approve. After `escalate_after` seconds `escalate_to` may decide too.
     """
 
     verdict: Verdict
@@ -71,6 +72,9 @@ class Ruling:
     deciders: tuple[str, ...] | None = None
     expires_in: float | None = None
     matched: tuple[str, ...] = ()
+    approvals_needed: int = 1
+    escalate_after: float | None = None
+    escalate_to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,15 @@ class RuleEntry(Entry):
     expires_in: Annotated[float, Field(gt=0, le=31_536_000)] | None = Field(
         None, description="Seconds until an undecided request is refused"
     )
+    approvals_needed: Annotated[int, Field(ge=1, le=10)] = Field(
+        1, description="How many different people have to approve"
+    )
+    escalate_after: Annotated[float, Field(gt=0, le=31_536_000)] | None = Field(
+        None, description="Seconds until `escalate_to` may decide an undecided request too"
+    )
+    escalate_to: Annotated[list[Text], Field(min_length=1)] | None = Field(
+        None, description="Further deciders after `escalate_after`; default: admin"
+    )
 
     @field_validator("name")
     @classmethod
@@ -40,7 +49,7 @@ class RuleEntry(Entry):
             raise ValueError(f"{name!r} is what the butler calls decisions without a rule; choose another name")
         return name
 
-    @field_validator("deciders")
+    @field_validator("deciders", "escalate_to")
     @classmethod
     def _people(cls, deciders: list[str] | None) -> list[str] | None:
         if deciders and "agent" in deciders:
@@ -73,6 +82,9 @@ class RuleDefinition:
     expires_in: float | None
     source: str
     lines: Mapping[str, int] = field(default_factory=dict)
+    approvals_needed: int = 1
+    escalate_after: float | None = None
+    escalate_to: tuple[str, ...] = ()
 
     def place(self, key: str) -> tuple[str, int]:
         """File and line of one of the rule's keys."""
@@ -129,4 +141,7 @@ def _definition(entry: RuleEntry, source: str, lines: Mapping[str, int]) -> Rule
         expires_in=entry.expires_in,
         source=source,
         lines=lines,
+        approvals_needed=entry.approvals_needed,
+        escalate_after=entry.escalate_after,
+        escalate_to=tuple(entry.escalate_to or ("admin",)) if entry.escalate_after else (),
     )

@@ -84,6 +84,8 @@ class Settings(BaseModel):
     data_dir: Path
     config_dir: Path
     owner_token: Token | None = None
+    public_url: HttpUrl | None = None
+    notify_urls: SecretStr | None = None
     database_url: Annotated[str, AfterValidator(_sqlite_url)]
     base_url: HttpUrl | None = None
     api_token: Token | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from butler.approvals import ledger
+from butler.approvals import deadlines, ledger
 from butler.approvals.actions import Action
 from butler.approvals.decide import Decision, decide, find_pending_code, first_duplicate, may_see
 from butler.approvals.judge import Judge
@@ -170,7 +170,7 @@ class Decisions:
         lease = self._runs.lease()
 
         def transaction(connection: Connection) -> tuple[set[str], list[Run]]:
-            run_ids = {action.run_id for action in ledger.expire_due(connection, moment)}
+            run_ids = {action.run_id for action in deadlines.expire_due(connection, moment)}
             woken = [self._runs.claim_parked(connection, run_id, lease) for run_id in run_ids]
             return run_ids, [run for run in woken if run is not None]
 

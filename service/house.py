@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection
 
-from butler.approvals import ledger
+from butler.approvals import deadlines
 from butler.clock import stamp
 from butler.errors import ConfigError, Problem
 from butler.storage import conversations
@@ -123,7 +123,7 @@ async def _expire(service: ButlerService) -> None:
     """Expire approvals soon after their time; deciding one that is overdue is refused in any case."""
     while True:
         try:
-            due = await service.database.read(ledger.next_expiry)
+            due = await service.database.read(deadlines.next_expiry)
             if due is not None and due <= stamp():
                 await service.decisions.expire(stamp())
         except TROUBLE as error:

@@ -55,6 +55,11 @@ class Action:
     attempts: int
     result: str | None
     result_is_error: bool | None
+    approvals_needed: int = 1
+    approved_by: list[Json] | None = None
+    escalate_at: str | None = None
+    escalate_to: list[str] | None = None
+    escalated_at: str | None = None
 
     @classmethod
     def of_row(cls, row: Row[Any]) -> Action:

@@ -45,6 +45,7 @@ class Grant:
     expires_at: str | None
     uses_left: int | None
     revoked_at: str | None
+    action_id: str | None = None
 
     @classmethod
     def of_row(cls, row: Row[Any]) -> Grant:

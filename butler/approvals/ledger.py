@@ -33,11 +33,9 @@ __all__ = [
     "after_crash",
     "begin",
     "cancel_open",
-    "expire_due",
     "finish",
     "get",
     "interrupted_executions",
-    "next_expiry",
     "note",
     "of_run",
     "pending_of_thread",
@@ -106,11 +104,12 @@ def _insert(
         "risk": ruling.risk, "deciders": list(ruling.deciders) if ruling.deciders is not None else None,
         "requested_by": person.name, "requester_id": person.user_id, "requester_role": person.role,
         "requested_at": stamp(), "expires_at": None, "status": status, "execution": "none", "attempts": 0,
+        "escalate_at": None, "escalate_to": None, "approvals_needed": 1,
     }  # fmt: skip
     if status == "refused":
         values |= {"result": f"Refused by policy: {ruling.reason}", "result_is_error": True}
-    if status == "pending" and ruling.expires_in is not None:
-        values["expires_at"] = stamp_in(ruling.expires_in)
+    if status == "pending":
+        values |= _asking(ruling)
     row = _with_code(connection, lambda code: _insert_row(connection, values, code), coded=status == "pending")
     event: audit.AuditEvent = {"allowed": "allowed", "pending": "requested", "refused": "refused"}[status]  # type: ignore[assignment]
     note(
@@ -123,6 +122,18 @@ def _insert(
         matched=list(ruling.matched),
     )
     return row
+
+
+def _asking(ruling: Ruling) -> Json:
+    """The columns that say who may answer, how many have to, and until when."""
+    escalates = ruling.escalate_after is not None
+    return {
+        "deciders": list(ruling.deciders) if ruling.deciders is not None else None,
+        "expires_at": stamp_in(ruling.expires_in) if ruling.expires_in is not None else None,
+        "approvals_needed": ruling.approvals_needed, "approved_by": None,
+        "escalate_at": stamp_in(ruling.escalate_after) if ruling.escalate_after is not None else None,
+        "escalate_to": list(ruling.escalate_to) if escalates else None, "escalated_at": None,
+    }  # fmt: skip
 
 
 def _insert_row(connection: Connection, values: Json, code: str | None) -> Action:
@@ -207,9 +218,7 @@ def reopen(connection: Connection, action: Action, ruling: Ruling) -> Action:
     """Make an action that was allowed wait for a person."""
     values: Json = {
         "status": "pending", "verdict": "approve", "reason": ruling.reason, "rule": ruling.rule, "risk": ruling.risk,
-        "deciders": list(ruling.deciders) if ruling.deciders is not None else None, "decision": None,
-        "requested_at": stamp(),
-        "expires_at": stamp_in(ruling.expires_in) if ruling.expires_in is not None else None,
+        "decision": None, "requested_at": stamp(), **_asking(ruling),
     }  # fmt: skip
     guard = (actions.c.status == "allowed") & (actions.c.execution == "none")
     pending = _with_code(connection, lambda code: _update_row(connection, action, guard, values, code), coded=True)
@@ -280,33 +289,6 @@ def cancel_open(connection: Connection, run_id: str, *, actor: str, via: str, wh
     return ended
 
 
-def expire_due(connection: Connection, moment: str) -> list[Action]:
-    """Expire every pending action whose time is over; nobody answered, so nothing runs (A9)."""
-    rows = connection.execute(
-        update(actions)
-        .where(actions.c.status == "pending", actions.c.expires_at.is_not(None), actions.c.expires_at <= moment)
-        .values(
-            status="expired", code=None, result_is_error=True, finished_at=moment,
-            result="Not run: nobody answered the approval request in time, so it expired.",
-        )
-        .returning(actions)
-    ).all()  # fmt: skip
-    expired = [Action.of_row(row) for row in rows]
-    for action in expired:
-        note(connection, action, "expired", actor="butler", via="clock")
-    return expired
-
-
-def next_expiry(connection: Connection) -> str | None:
-    """When the next pending action expires."""
-    return connection.execute(
-        select(actions.c.expires_at)
-        .where(actions.c.status == "pending", actions.c.expires_at.is_not(None))
-        .order_by(actions.c.expires_at)
-        .limit(1)
-    ).scalar()
-
-
 def interrupted_executions(connection: Connection, run_id: str) -> list[Action]:
     """Actions of a run that were started and have no receipt."""
     rows = connection.execute(select(actions).where(actions.c.run_id == run_id, actions.c.execution == "started"))
@@ -332,6 +314,7 @@ def after_crash(connection: Connection, action: Action, *, idempotent: bool) -> 
         return repeated
     values: Json = {
         "status": "pending", "execution": "unknown", "expires_at": None, "requested_at": stamp(),
+        "approved_by": None,
         "reason": f"Butler stopped while this was running (started {action.started_at}, attempt {action.attempts}). "
         "It may or may not have taken effect. Approve repeats it, respond treats it as done with your text "
         "as its result, reject gives up.",

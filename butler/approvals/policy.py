@@ -97,6 +97,9 @@ class Policy:
             deciders=winner.deciders,
             expires_in=winner.expires_in,
             matched=tuple(rule.name for rule in matched),
+            approvals_needed=winner.approvals_needed,
+            escalate_after=winner.escalate_after,
+            escalate_to=winner.escalate_to,
         )
         return Explanation(ruling, winner, matched)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    DDL,
     JSON,
     Boolean,
     CheckConstraint,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     text,
 )
 
@@ -31,6 +33,7 @@ users = Table(
     Column("name", String(64), nullable=False, unique=True),
     Column("role", String(16), nullable=False),
     Column("created_at", String(32), nullable=False),
+    Column("disabled_at", String(32)),
     CheckConstraint("role IN ('admin', 'member', 'agent')", name="role_known"),
 )
 
@@ -41,6 +44,10 @@ tokens = Table(
     Column("user_id", ForeignKey("users.user_id", ondelete="CASCADE"), nullable=False),
     Column("created_at", String(32), nullable=False),
     Column("revoked_at", String(32)),
+    Column("token_id", String(16), nullable=False, server_default=""),
+    Column("label", String(64), nullable=False, server_default=""),
+    Column("expires_at", String(32)),
+    Index("tokens_of_user", "user_id"),
 )
 
 threads = Table(
@@ -147,6 +154,11 @@ actions = Table(
     Column("attempts", Integer, nullable=False, server_default=text("0")),
     Column("result", Text),
     Column("result_is_error", Boolean),
+    Column("approvals_needed", Integer, nullable=False, server_default=text("1")),
+    Column("approved_by", NULLABLE_JSON),
+    Column("escalate_at", String(32)),
+    Column("escalate_to", NULLABLE_JSON),
+    Column("escalated_at", String(32)),
     UniqueConstraint("run_id", "call_id", name="one_action_per_call"),
     CheckConstraint(
         "status IN ('allowed', 'refused', 'pending', 'approved', 'rejected', 'expired', 'cancelled')",
@@ -155,6 +167,7 @@ actions = Table(
     CheckConstraint("execution IN ('none', 'started', 'done', 'failed', 'unknown')", name="execution_known"),
     Index("actions_of_run", "run_id", "position"),
     Index("actions_of_thread", "thread_id", "requested_at"),
+    Index("actions_of_tool", "tool", "requested_at"),
     Index(
         "actions_pending",
         "requested_at",
@@ -184,6 +197,12 @@ actions = Table(
         postgresql_where=text("status = 'pending' AND expires_at IS NOT NULL"),
     ),
     Index(
+        "actions_escalating",
+        "escalate_at",
+        sqlite_where=text("status = 'pending' AND escalate_at IS NOT NULL AND escalated_at IS NULL"),
+        postgresql_where=text("status = 'pending' AND escalate_at IS NOT NULL AND escalated_at IS NULL"),
+    ),
+    Index(
         "actions_started",
         "run_id",
         sqlite_where=text("execution = 'started'"),
@@ -205,6 +224,7 @@ grants = Table(
     Column("expires_at", String(32)),
     Column("uses_left", Integer),
     Column("revoked_at", String(32)),
+    Column("action_id", String(64)),
     CheckConstraint("scope IN ('thread', 'user', 'everyone')", name="scope_known"),
     Index("grants_of_tool", "tool"),
 )
@@ -221,5 +241,73 @@ audit = Table(
     Column("run_id", String(64)),
     Column("action_id", String(64)),
     Column("data", JSON, nullable=False),
+    Column("hash", String(64), nullable=False, server_default=""),
     Index("audit_by_action", "action_id"),
+)
+
+audit_head = Table(
+    "audit_head",
+    metadata,
+    Column("only", Integer, primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("hash", String(64), nullable=False),
+    CheckConstraint("only = 1", name="one_head"),
+)
+
+AUDIT_TRIGGERS = (
+    "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit "
+    "BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END",
+    "CREATE TRIGGER audit_is_never_deleted BEFORE DELETE ON audit "
+    "BEGIN SELECT RAISE(ABORT, 'audit rows are never deleted'); END",
+)
+"""SQLite itself refuses to touch an audit row; who goes round it is found by the chain of hashes."""
+
+for statement in AUDIT_TRIGGERS:
+    event.listen(audit, "after_create", DDL(statement).execute_if(dialect="sqlite"))  # type: ignore[no-untyped-call]
+
+sightings = Table(
+    "sightings",
+    metadata,
+    Column("action_id", String(64), primary_key=True),
+    Column("user_id", String(64), primary_key=True),
+    Column("via", String(16), primary_key=True),
+    Column("at", String(32), nullable=False),
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("subject", String(300), nullable=False, unique=True),
+    Column("kind", String(16), nullable=False),
+    Column("user_id", ForeignKey("users.user_id", ondelete="CASCADE"), nullable=False),
+    Column("channel", String(64), nullable=False),
+    Column("action_id", String(64)),
+    Column("run_id", String(64)),
+    Column("status", String(16), nullable=False),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("next_at", String(32), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("finished_at", String(32)),
+    Column("error", Text),
+    CheckConstraint("status IN ('queued', 'sent', 'failed', 'dropped')", name="notification_status_known"),
+    Index(
+        "notifications_due",
+        "next_at",
+        sqlite_where=text("status = 'queued'"),
+        postgresql_where=text("status = 'queued'"),
+    ),
+)
+
+links = Table(
+    "links",
+    metadata,
+    Column("link_id", String(64), primary_key=True),
+    Column("action_id", String(64), nullable=False),
+    Column("user_id", ForeignKey("users.user_id", ondelete="CASCADE"), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("expires_at", String(32)),
+    Column("used_at", String(32)),
+    Index("links_of_action", "action_id"),
 )

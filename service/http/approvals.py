@@ -44,7 +44,7 @@ class AuditQuery(BaseModel):
     limit: Annotated[int, Field(ge=1, le=1000)] = 200
 
 
-AUDIT_COLUMNS = ("seq", "at", "event", "actor", "via", "thread_id", "run_id", "action_id", "data")
+AUDIT_COLUMNS = ("seq", "at", "event", "actor", "via", "thread_id", "run_id", "action_id", "data", "hash")
 
 
 def _audit_response(request: Request, rows: list[Json]) -> Response:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select
 
-from butler.approvals import ledger
+from butler.approvals import deadlines, ledger
 from butler.approvals.actions import Action
 from butler.approvals.decide import Decision, decide, find_pending_code
 from butler.clock import stamp
@@ -125,7 +125,7 @@ async def test_an_approve_and_the_clock_dont_both_win(database: Database) -> Non
     actions = proposed(database, *[ruling("approve", expires_in=3600)] * 10)
     later = "2999-01-01T00:00:00.000000Z"
     for number, action in enumerate(actions):
-        race = [database.write(deciding(action, 0)), database.write(lambda c: len(ledger.expire_due(c, later)))]
+        race = [database.write(deciding(action, 0)), database.write(lambda c: len(deadlines.expire_due(c, later)))]
         await asyncio.gather(*(race if number % 2 else reversed(race)), return_exceptions=True)
         events = await database.read(partial(audited, action_id=action.action_id))
         assert list(events) in (["requested", "approved"], ["requested", "expired"])

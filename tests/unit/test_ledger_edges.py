@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, func, select, update
 
-from butler.approvals import ledger
+from butler.approvals import deadlines, ledger
 from butler.approvals.actions import Action
 from butler.approvals.decide import Decision, decide
 from butler.canonical import fingerprint
@@ -259,13 +259,13 @@ def test_pending_actions_stand_in_the_order_of_the_calls(database: Database) -> 
 
 
 def test_the_next_expiry_is_that_of_what_still_waits(database: Database) -> None:
-    assert database.write_now(ledger.next_expiry) is None
+    assert database.write_now(deadlines.next_expiry) is None
     late, soon, _ = proposed(
         database, ruling("approve", expires_in=500), ruling("approve", expires_in=50), ruling("approve")
     )
-    assert database.write_now(ledger.next_expiry) == soon.expires_at
+    assert database.write_now(deadlines.next_expiry) == soon.expires_at
     database.write_now(lambda c: decide(c, soon.action_id, Decision("reject"), ADMIN, via="t", judge=JUDGE))
-    assert database.write_now(ledger.next_expiry) == late.expires_at
+    assert database.write_now(deadlines.next_expiry) == late.expires_at
 
 
 def test_each_end_is_told_apart_to_the_model(database: Database) -> None:
@@ -273,7 +273,7 @@ def test_each_end_is_told_apart_to_the_model(database: Database) -> None:
     for row, decision in zip(rows, (Decision("reject"), Decision("reject", reason="smaller")), strict=False):
         one = partial(decide, action_id=row.action_id, decision=decision, person=ADMIN, via="t", judge=JUDGE)
         database.write_now(one)
-    database.write_now(lambda c: ledger.expire_due(c, "2999"))
+    database.write_now(lambda c: deadlines.expire_due(c, "2999"))
     database.write_now(lambda c: ledger.cancel_open(c, "run", actor="ada", via="t", why="enough"))
     results = [get(database, row).result for row in rows]
     assert len({*results}) == 4

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy import Connection, select
 
-from butler.approvals import ledger
+from butler.approvals import deadlines, ledger
 from butler.approvals.actions import Action, DecisionKind
 from butler.approvals.decide import Decision, decide
 from butler.approvals.ledger import Objection
@@ -295,7 +295,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def let_time_pass(self, seconds: float, look: bool) -> None:
         self.clock.move(seconds)
         if look:
-            expired = self.database.write_now(lambda connection: ledger.expire_due(connection, stamp()))
+            expired = self.database.write_now(lambda connection: deadlines.expire_due(connection, stamp()))
             due = {
                 shadow.action_id
                 for shadow in self.shadows

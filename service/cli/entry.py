@@ -1,0 +1,99 @@
+"""The `butler` command: its families of commands, `serve`, `doctor`, and the exit statuses (E1)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from sqlalchemy.exc import SQLAlchemyError
+
+from butler.errors import ButlerError
+from config.environment import read_environment
+from config.problems import ConfigError
+from config.settings import unknown_variables
+from config.tools_file import load_tools_file
+from service import doctor as doctor_checks
+from service.cli.common import DONE, FAILED, REFUSED, USAGE, configuration, counted
+from service.cli.policy import policy_app
+from service.cli.users import user_app
+from service.doctor import Finding, State
+from service.doctor_model import model as check_model
+
+if TYPE_CHECKING:
+    from service.wiring import Configuration
+
+REFUSALS = frozenset({"unauthorized", "forbidden", "not_an_approver"})
+MARKS: dict[State, str] = {"good": "[green]ok[/]", "note": "[yellow]--[/]", "bad": "[red]!![/]"}
+
+app = typer.Typer(
+    name="butler",
+    help="A self-hosted butler: it uses tools, and anything dangerous waits for a person.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(user_app, name="user")
+app.add_typer(policy_app, name="policy")
+
+
+@app.command()
+def serve() -> None:
+    """Start the server, as `python server.py` does."""
+    program = Path(__file__).resolve().parent.parent.parent / "server.py"
+    sys.stdout.flush()
+    # Replacing this process keeps signals, exit status and working directory as they are.
+    os.execv(sys.executable, [sys.executable, str(program)])
+
+
+@app.command()
+def doctor() -> None:
+    """Check configuration, programs, data directory, database, deciders and model, and say what to do."""
+    console = Console(highlight=False, soft_wrap=True)
+    states = set()
+    for finding in _examine(configuration(), read_environment().values):
+        states.add(finding.state)
+        console.print(f"{MARKS[finding.state]} {escape(f'{finding.name}: {finding.detail}')}")
+    if "bad" in states:
+        raise typer.Exit(FAILED)
+
+
+def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Finding]:
+    settings = read.settings
+    for unknown in unknown_variables():
+        yield Finding("environment", "note", str(unknown))
+    yield from doctor_checks.files(settings, counted(read))
+    yield from doctor_checks.programs(load_tools_file(settings.config_dir / "tools.yml", environ), environ)
+    yield doctor_checks.data_directory(settings.data_dir)
+    yield doctor_checks.database(settings.database_path)
+    yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
+    yield check_model(settings)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and give its exit status: 0 done, 2 usage or configuration, 4 refused, 5 failed."""
+    try:
+        app(args=list(arguments), prog_name="butler")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILED
+    except ConfigError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        return USAGE
+    except ButlerError as error:
+        print(f"butler: {error.detail}", file=sys.stderr)
+        return REFUSED if error.code in REFUSALS else USAGE if error.status == 422 else FAILED
+    except (OSError, SQLAlchemyError) as error:
+        print(f"butler: {error}", file=sys.stderr)
+        return FAILED
+    return DONE
+
+
+def main() -> None:
+    """Entry point of the `butler` command."""
+    sys.exit(run(sys.argv[1:]))
