@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from butler.errors import ButlerError, ConfigError
 from config.environment import read_environment
 from config.settings import load_settings, unknown_variables
+from service.address import forget_url, local_url, write_url
 from service.house import open_house
 from service.http.app import create_app
 from service.wiring import Configuration, read_configuration
@@ -129,6 +130,7 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
             if not stopping.is_set():
                 await server.serve(sockets=[listener])
             stopper.cancel()
+            forget_url(settings.data_dir)  # Before the lock goes: the file may be the next server's after that.
     return 0
 
 
@@ -152,6 +154,7 @@ def _announce(host: str, port: int, token: str, configuration: Configuration) ->
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}"
     settings = configuration.settings
+    write_url(settings.data_dir, local_url(host, port))
     tools, rules = len(configuration.tools.names()), len(configuration.policy.definition.rules)
     print(f"Configuration in {settings.config_dir}: {tools} tools, {rules} policy rules. Data in {settings.data_dir}.")
     print(f"Open {url}/?token={token}", flush=True)
