@@ -20,6 +20,9 @@ HOUSE_COMMANDS: dict[str, str] = {
     "deny": "/deny CODE [reason] — don't run it, and say why",
     "compact": "/compact — fold the older part of this talk into its summary",
     "new": "/new — start a new thread",
+    "search": "/search WORDS — find something in all that was said",
+    "memory": "/memory [WORDS] — what is remembered of you",
+    "undo": "/undo ID — take a forgotten memory back",
 }
 
 
@@ -64,9 +67,17 @@ def parse_tool_command(text: str, tools: ToolRegistry) -> tuple[str, str]:
             args = loads_exactly(rest)
         except (ValueError, RecursionError) as error:
             raise CommandError(f"The arguments after /{name} are not valid JSON ({error}).") from None
+    elif tool.plain_argument and not _names_an_argument(rest, tool.input_schema):
+        args = {tool.plain_argument: rest} if rest.strip() else {}
     else:
         args = _read_pairs(name, rest, tool.input_schema)
     return name, json.dumps(args, ensure_ascii=False)
+
+
+def _names_an_argument(rest: str, schema: Json) -> bool:
+    """Whether plain words begin like ``key=value`` with a key of the tool's own."""
+    key, equals, _ = rest.partition("=")
+    return bool(equals) and key in schema.get("properties", {})
 
 
 def _read_pairs(name: str, rest: str, schema: Json) -> Json:

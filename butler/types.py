@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 Json = dict[str, Any]
 Verdict = Literal["allow", "approve", "refuse"]
@@ -31,6 +34,18 @@ class ToolResult:
     is_error: bool = False
 
 
+@dataclass(frozen=True)
+class Occasion:
+    """A call as a tool's own ruling sees it; `asked_at` is when it was proposed."""
+
+    connection: Connection
+    args: Json
+    thread_id: str
+    asked_at: str
+
+
+OwnRuling = Callable[[Occasion], str | None]
+"""Why a call that the tool itself allows has to be asked about after all; None when it has not."""
 ToolRunner = Callable[[Invocation], Awaitable[ToolResult]]
 
 
@@ -41,6 +56,7 @@ class ToolSpec:
     `verdict` is the tool's own default, used when no policy rule and no grant speaks; None means it has none.
     `source` names where it was defined, as ``FILE:LINE``. `digest` is a SHA-256 over the whole definition.
     `secret_args` are the names of arguments whose values are masked wherever they are shown.
+    `plain_argument` takes the words after /NAME. `own_ruling` may ask where `verdict` allows; never the other way.
     """
 
     name: str
@@ -53,6 +69,8 @@ class ToolSpec:
     verdict: Verdict | None = None
     idempotent: bool = False
     secret_args: frozenset[str] = field(default_factory=frozenset)
+    plain_argument: str = ""
+    own_ruling: OwnRuling | None = None
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from service.carried import carried_through
 from service.commands import Answer, Commands, compaction_of
 from service.decisions import Decisions
 from service.events import RunLog
+from service.memory import MemoryService
 from service.outcomes import outcome
 from service.runs import Runs
 from service.tickets import Ticket
@@ -44,6 +45,7 @@ class ButlerService:
         self.database = database
         self.runs = running
         self.decisions = decisions
+        self.memory = MemoryService(database, faculties.redactor)
         self._commands = Commands(faculties, database, decisions)
 
     @carried_through
@@ -122,8 +124,8 @@ class ButlerService:
 
     async def _compact(self, thread_id: str) -> str:
         compactor = compaction_of(self.faculties)
-        messages, summary = await self.runs.brain.context_of(thread_id)
-        if not compactor.start(thread_id, messages, summary):
+        messages, summary, notes = await self.runs.brain.context_of(thread_id)
+        if not compactor.start(thread_id, messages, summary, notes):
             return "There is nothing to fold yet, or it is being done already."
         if await compactor.settle(thread_id):
             return "The older part of this talk is folded into its summary from your next message on."

@@ -18,6 +18,7 @@ from butler.types import Json, Verdict
 from nodes.context import Faculties
 from service.approvals import list_approvals
 from service.decisions import Decided, Decisions
+from service.memory import MemoryService
 
 MOST_LISTED = 20
 _WITHOUT_A_RULE: Mapping[Verdict | None, str] = {
@@ -43,6 +44,7 @@ class Commands:
         self._faculties = faculties
         self._database = database
         self._decisions = decisions
+        self._memory = MemoryService(database, faculties.redactor)
 
     async def run(self, command: HouseCommand, text: str, thread_id: str, person: Principal) -> Answer:
         """Carry out `command`, typed as `text` in a thread that is this person's."""
@@ -60,11 +62,18 @@ class Commands:
                 return await self._decide(
                     command, Decision("reject", reason="".join(reason) or None), text, thread_id, person
                 )
+            case "search":
+                return Answer(await self._memory.told_search(person, command.rest, thread_id))
+            case "memory":
+                return Answer(await self._memory.told_memories(person, command.rest))
+            case "undo":
+                return Answer(await self._memory.told_undo(person, command.rest))
             case _:
                 raise ButlerError("not_found", f"There is no command /{command.name}. /help lists them.")
 
     def _help(self) -> str:
         lines = ["You can type:", *(f"- `{line}`" for line in HOUSE_COMMANDS.values())]
+        lines.append("- `/remember TEXT`, `/recall WORDS`, `/forget ID` — keep, find or put aside a memory of you")
         lines.append("- `/TOOL key=value …` or `/TOOL {json}` — propose exactly that call; policy decides what happens")
         if self._faculties.model is None:
             missing = " and ".join(self._faculties.model_missing)

@@ -72,7 +72,8 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
         decisions = Decisions(database, runs, faculties.judge)
         service = ButlerService(faculties, database, runs, decisions)
         await recover(service)
-        background = [_expire(service), runs.renew_leases(), _warm(faculties), runs.brain.sweep()]
+        background = [_expire(service), runs.renew_leases(), _warm(faculties), runs.brain.sweep(),
+                      service.memory.archive.keep_up()]  # fmt: skip
         stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
         yield House(service, token)
         logs.close()

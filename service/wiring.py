@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
@@ -13,8 +14,11 @@ from butler.memory.compaction import CompactionConfig, Compactor
 from butler.models.gateway import ModelConfig, ModelGateway
 from butler.redact import Redactor
 from butler.storage.database import Database
+from butler.tools.built_in import benign_toolset
 from butler.tools.declared import declared_toolset
-from butler.tools.registry import ToolRegistry
+from butler.tools.registry import ToolRegistry, Toolset
+from butler.tools.remembering import memory_tools
+from butler.tools.searching import search_tool
 from config.policy_file import PolicyFile, load_policy_file
 from config.settings import Settings
 from config.tools_file import load_tools_file
@@ -26,18 +30,25 @@ class Configuration:
     """Everything read from files and environment, checked, before anything is opened."""
 
     settings: Settings
-    tools: ToolRegistry
+    toolsets: tuple[Toolset, ...]
     policy: Policy
+
+    @property
+    def tools(self) -> ToolRegistry:
+        """All tools, for looking at; the built-in ones run only from `build_faculties` on."""
+        return ToolRegistry([*self.toolsets, house_tools(None, Redactor([]))])
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Configuration:
     """Read tools.yml and policy.yml. Raises ConfigError with every fault of both files."""
     problems: list[Problem] = []
     code = "invalid_config"
+    toolsets: tuple[Toolset, ...] = ()
     tools, policy_file = ToolRegistry([]), PolicyFile()
     try:
         definitions = load_tools_file(settings.config_dir / "tools.yml", environ)
-        tools = ToolRegistry([declared_toolset(definitions, environ)] if definitions else [])
+        toolsets = (declared_toolset(definitions, environ),) if definitions else ()
+        tools = ToolRegistry([*toolsets, house_tools(None, Redactor([]))])
     except ConfigError as error:
         problems += error.problems
         code = error.code
@@ -50,7 +61,13 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
         problems += (*policy.mistaken_tools(tools.names()), *policy.mistaken_args(tools.specs()))
     if problems:
         raise ConfigError(problems, code)
-    return Configuration(settings, tools, policy)
+    return Configuration(settings, toolsets, policy)
+
+
+def house_tools(database: Database | None, redactor: Redactor) -> Toolset:
+    """The built-in tools; without a database they can be read about and ruled on, not run."""
+    opened = cast(Database, database)
+    return benign_toolset(search_tool(opened), *memory_tools(opened, redactor))
 
 
 def build_faculties(configuration: Configuration, database: Database, environ: Mapping[str, str]) -> Faculties:
@@ -59,10 +76,11 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
     redactor = Redactor.from_environment(settings, environ)
+    tools = ToolRegistry([*configuration.toolsets, house_tools(database, redactor)])
     return Faculties(
         ledger=Ledger(database, guarded=True),
-        judge=Judge(configuration.policy, configuration.tools, redactor),
-        tools=configuration.tools,
+        judge=Judge(configuration.policy, tools, redactor),
+        tools=tools,
         model=model,
         model_missing=settings.model_missing,
         compactor=_compactor(settings, model),
@@ -88,5 +106,6 @@ def _compactor(settings: Settings, model: ModelGateway | None) -> Compactor | No
             trigger_messages=wanted.trigger_messages,
             recent_window=wanted.recent_window,
             timeout=wanted.timeout,
+            request_tokens=settings.context_limit,
         ),
     )

@@ -9,13 +9,15 @@ from sqlalchemy import Connection
 from butler.approvals import grants
 from butler.approvals.actions import Action
 from butler.approvals.calls import Objection, Proposal
+from butler.approvals.own_ruling import tightened
 from butler.approvals.policy import Policy, safe_classify
 from butler.approvals.show import shown_args
 from butler.canonical import fingerprint
+from butler.clock import stamp
 from butler.people import Principal
 from butler.redact import Redactor
 from butler.tools.registry import ToolRegistry
-from butler.types import Json, Ruling
+from butler.types import Json, Occasion, Ruling
 
 
 class Judge:
@@ -32,13 +34,14 @@ class Judge:
             connection, call.tool, call.tool_digest, call.args, thread_id=thread_id, user_id=person.user_id
         )
         granted = (grant.grant_id, f"granted by {grant.granted_by}") if grant else None
-        ruling = self._rule(call.tool, call.args, granted)
+        occasion = Occasion(connection, call.args, thread_id, stamp())
+        ruling = tightened(self._rule(call.tool, call.args, granted), self._tools.get(call.tool), occasion)
         if (
             grant is not None
             and ruling.rule == f"grant:{grant.grant_id}"
             and not grants.use(connection, grant.grant_id)
         ):
-            return self._rule(call.tool, call.args, None)
+            return tightened(self._rule(call.tool, call.args, None), self._tools.get(call.tool), occasion)
         return ruling
 
     def on_edit(self, action: Action, args: Json) -> tuple[list[str], Ruling]:
@@ -56,7 +59,8 @@ class Judge:
             return Objection(f"the tool {action.tool!r} no longer exists")
         if problems := self._tools.validate(action.tool, args):
             return Objection(f"the tool's schema no longer accepts these arguments: {'; '.join(problems)}")
-        ruling = self._rule(action.tool, args, self._standing_grant(connection, action))
+        occasion = Occasion(connection, args, action.thread_id, action.requested_at)
+        ruling = tightened(self._rule(action.tool, args, self._standing_grant(connection, action)), tool, occasion)
         if ruling.verdict == "refuse":
             return Objection(f"policy now refuses it: {ruling.reason}", ruling)
         if ruling.verdict == "approve" and action.status == "allowed":

@@ -12,6 +12,7 @@ from butler.storage.tables import audit
 AuditEvent = Literal[
     "requested", "allowed", "refused", "approved", "edited", "responded", "rejected", "expired", "cancelled",
     "attempt_refused", "started", "done", "failed", "unknown", "repeated", "granted", "revoked", "thread_deleted",
+    "memory_erased",
 ]  # fmt: skip
 
 

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool, QueuePool
 
+from butler.words import spaced
+
 T = TypeVar("T")
 Job = tuple[Callable[[Connection], Any], "Future[Any]"]
 
@@ -45,11 +47,14 @@ def sqlite_engine(path: Path, *, writes: bool, flush_each_commit: bool = True) -
     def _configure(connection: Any, _record: object) -> None:
         # SQLAlchemy issues BEGIN itself below; the driver's own implicit BEGIN would be a deferred one.
         connection.isolation_level = None
+        # What keeps the search index in step with the transcript is a trigger that calls it.
+        connection.create_function("spaced", 1, spaced, deterministic=True)
         cursor = connection.cursor()
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute(f"PRAGMA synchronous={'FULL' if flush_each_commit else 'NORMAL'}")
         cursor.execute(f"PRAGMA journal_size_limit={MOST_LOG_BYTES}")
         cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute("PRAGMA trusted_schema=ON")
         cursor.close()
 
     @event.listens_for(engine, "begin")

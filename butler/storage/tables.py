@@ -311,3 +311,71 @@ links = Table(
     Column("used_at", String(32)),
     Index("links_of_action", "action_id"),
 )
+
+memories = Table(
+    "memories",
+    metadata,
+    Column("memory_id", String(16), primary_key=True),
+    Column("user_id", ForeignKey("users.user_id", ondelete="CASCADE"), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("importance", Integer, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("updated_at", String(32), nullable=False),
+    Column("by", String(64), nullable=False),
+    Column("via", String(16), nullable=False),
+    Column("thread_id", String(64)),
+    Column("run_id", String(64)),
+    Column("forgotten_at", String(32)),
+    Column("merged_into", String(16)),
+    CheckConstraint("importance BETWEEN 1 AND 10", name="importance_known"),
+    Index("memories_of_user", "user_id", "importance", "updated_at"),
+    Index("memories_merged", "merged_into", sqlite_where=text("merged_into IS NOT NULL")),
+    Index(
+        "one_memory_of_a_text",
+        "user_id",
+        "digest",
+        unique=True,
+        sqlite_where=text("forgotten_at IS NULL"),
+        postgresql_where=text("forgotten_at IS NULL"),
+    ),
+)
+
+memory_blocks = Table(
+    "memory_blocks",
+    metadata,
+    Column("thread_id", ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+    Column("user_id", ForeignKey("users.user_id", ondelete="CASCADE"), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("taken_at", String(32), nullable=False),
+    Index("memory_blocks_of_user", "user_id"),
+)
+"""What a thread's prompt says of its person; here and not in the checkpoint, so that erasing reaches it at once."""
+
+search_state = Table(
+    "search_state",
+    metadata,
+    Column("only", Integer, primary_key=True),
+    Column("upto", Integer, nullable=False),
+    Column("version", Integer, nullable=False),
+    CheckConstraint("only = 1", name="one_search_state"),
+)
+
+SEARCH_STATEMENTS = (
+    "CREATE VIRTUAL TABLE message_words USING fts5(words, content='', tokenize=\"unicode61 remove_diacritics 2\")",
+    # A number may be given out again once its line is gone, so the mark goes back to the last line there is.
+    "CREATE TRIGGER message_words_deleted AFTER DELETE ON messages BEGIN "
+    "INSERT INTO message_words (message_words, rowid, words) SELECT 'delete', old.seq, spaced(old.text) "
+    "FROM search_state WHERE old.seq <= upto; "
+    "UPDATE search_state SET upto = (SELECT coalesce(max(seq), 0) FROM messages) "
+    "WHERE upto > (SELECT coalesce(max(seq), 0) FROM messages); END",
+    "CREATE TRIGGER message_words_changed AFTER UPDATE OF text ON messages BEGIN "
+    "INSERT INTO message_words (message_words, rowid, words) SELECT 'delete', old.seq, spaced(old.text) "
+    "FROM search_state WHERE old.seq <= upto; "
+    "INSERT INTO message_words (rowid, words) SELECT new.seq, spaced(new.text) "
+    "FROM search_state WHERE new.seq <= upto; END",
+)
+"""The index of `butler.storage.search`; `spaced` is a function that every connection of Butler's knows."""
+
+for statement in SEARCH_STATEMENTS:
+    event.listen(metadata, "after_create", DDL(statement).execute_if(dialect="sqlite"))  # type: ignore[no-untyped-call]

@@ -10,6 +10,7 @@ from service.http import problems
 from service.http.approvals import approval_routes
 from service.http.chat import chat_routes
 from service.http.health import health_routes
+from service.http.memory import memory_routes
 from service.http.pages import page_routes
 from service.http.security import Door
 from service.http.threads import thread_routes
@@ -21,7 +22,9 @@ def create_app(service: ButlerService) -> FastAPI:
     app = FastAPI(title="Butler", version="1", docs_url=None, redoc_url=None)
     app.state.service = service
     problems.install(app)
-    for routes in (chat_routes(), approval_routes(), thread_routes(), health_routes(), page_routes()):
+    for routes in (
+        chat_routes(), approval_routes(), thread_routes(), memory_routes(), health_routes(), page_routes()
+    ):  # fmt: skip
         app.include_router(routes)
     app.add_middleware(Door, doorkeeper=Doorkeeper(service.database))
     return app

@@ -176,7 +176,8 @@ def test_house_commands_are_told_from_all_else(typed: str, command: HouseCommand
 
 
 def test_every_house_command_is_read() -> None:
-    assert set(HOUSE_COMMANDS) == {"help", "tools", "approvals", "approve", "deny", "compact", "new"}
+    asking = {"help", "tools", "approvals", "approve", "deny", "compact", "new"}
+    assert set(HOUSE_COMMANDS) == asking | {"search", "memory", "undo"}
     for name, line in HOUSE_COMMANDS.items():
         assert parse_house_command(f"/{name}") == HouseCommand(name, "")
         assert line.startswith(f"/{name}")

@@ -13,7 +13,6 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine
 from sqlalchemy.exc import IntegrityError
 
 from butler.storage.database import Database, sqlite_engine
@@ -47,8 +46,9 @@ def test_a_migrated_database_has_exactly_the_tables_of_the_code(tmp_path: Path) 
     path = tmp_path / "butler.db"
     migrate(path)
     engine = sqlite_engine(path, writes=True)
+    opts = {"compare_type": True, "include_name": lambda name, *_: not str(name).startswith("message_words")}
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection, opts=opts), metadata) == []
     engine.dispose()
 
 
@@ -56,7 +56,7 @@ def test_checks_defaults_and_partial_indexes_are_the_same_too(tmp_path: Path) ->
     """Alembic compares none of them well; SQLite's own words do."""
     migrated, created = tmp_path / "migrated.db", tmp_path / "created.db"
     migrate(migrated)
-    engine = create_engine(f"sqlite:///{created}")
+    engine = sqlite_engine(created, writes=True)
     metadata.create_all(engine)
     engine.dispose()
 

@@ -1,0 +1,60 @@
+"""Words of any language as the search knows them: Chinese, Japanese and Korean signs each stand alone (C5)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MOST_WORDS = 20
+"""More words than anyone searches for; the rest of a query is not looked at."""
+
+_SIGNS = (
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # iteration marks, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # ideographs
+    "\uac00-\ud7af"  # Hangul: endings stick to a word, so its signs are found one by one too
+)
+_SIGN = re.compile(f"[{_SIGNS}]")
+_PIECE = re.compile(f"[{_SIGNS}]+|[^\\W{_SIGNS}]+")
+
+
+def spaced(text: str | None) -> str:
+    """The text as it is indexed: one form for wide and narrow letters, a space around every sign.
+
+    What is in the index was made by this very function: a change to it needs a new `INDEX_VERSION`.
+    """
+    if not text or text.isascii():
+        return text or ""
+    return _SIGN.sub(r" \g<0> ", unicodedata.normalize("NFKC", text))
+
+
+def query_words(query: str) -> list[str]:
+    """The words of a query that hold a letter or a number, in order, each once."""
+    words = unicodedata.normalize("NFKC", query).split()
+    return list(dict.fromkeys(word for word in words if any(map(str.isalnum, word))))[:MOST_WORDS]
+
+
+def pieces(text: str) -> list[str]:
+    """Words of letters and digits, and stretches of signs, in order and without regard to case."""
+    return _PIECE.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def is_signs(piece: str) -> bool:
+    """Whether a piece is a stretch of signs."""
+    return _SIGN.match(piece) is not None
+
+
+def bigrams(signs: str) -> list[str]:
+    """Pairs of neighbouring signs; a single one stands for itself."""
+    return [signs[index : index + 2] for index in range(len(signs) - 1)] or [signs]
+
+
+def excerpt(text: str, words: list[str], length: int) -> str:
+    """About `length` characters of the text around the first of the words that is in it, on one line."""
+    flat = " ".join(unicodedata.normalize("NFKC", text).split())
+    if len(flat) <= length:
+        return flat
+    folded = flat.lower()
+    found = [place for word in words if (place := folded.find(word.lower())) >= 0]
+    start = max(0, min(min(found, default=0) - length // 3, len(flat) - length))
+    cut = flat[start : start + length].strip()
+    return f"{'…' if start else ''}{cut}{'…' if start + length < len(flat) else ''}"
