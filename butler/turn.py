@@ -49,13 +49,15 @@ class TurnState(TypedDict, total=False):
     `messages` is the recent window in the OpenAI chat format, older talk lives in `summary`. Where the person was told
     something else than the model should read later, ``shown`` beside ``content`` holds it; it is never sent.
     `turn_start` is the index of the user message of the run `turn_of`; both change only once `intake` has put that
-    message in. `rounds` counts model → tools rounds over the whole turn, parks included (A1).
+    message in. `rounds` counts model → tools rounds over the whole turn, parks included (A1). `memory_block` says
+    whether the prompt has one; its text is kept elsewhere, where it can be erased.
     """
 
     incoming: Incoming
     messages: list[Json]
     summary: str
     last_compacted_at: str | None
+    memory_block: bool
     turn_of: str
     turn_start: int
     rounds: int

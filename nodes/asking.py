@@ -31,9 +31,14 @@ async def ask(state: TurnState, messages: list[Json], context: TurnContext) -> M
             "until then /help shows what works without one."
         )
 
+    memory = ""
+    if faculties.memory is not None and state.get("memory_block"):
+        memory = await faculties.memory.text(state["incoming"]["thread_id"], state["incoming"]["user_id"])
     limit, tries, refused = faculties.context_limit, 0, None
     while True:
-        prompt = build_prompt(messages, summary=state.get("summary") or "", tools=faculties.tools, limit=limit)
+        prompt = build_prompt(
+            messages, summary=state.get("summary") or "", tools=faculties.tools, limit=limit, memory=memory
+        )
         if refused is not None and prompt.messages == refused[0]:
             raise refused[1]
         if prompt.notice:

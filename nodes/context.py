@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
+from butler.memory.blocks import MemoryBlocks
 from butler.memory.compaction import Compactor
 from butler.models.gateway import ModelGateway
 from butler.people import Principal
@@ -36,6 +37,7 @@ class Faculties:
     redactor: Redactor
     context_limit: int
     max_tool_rounds: int
+    memory: MemoryBlocks | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ async def intake(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, A
             update |= {"summary": folded.summary, "last_compacted_at": folded.at}
             runtime.context.emit("notice", {"text": folded.notice})
     text = incoming["message"]
+    if faculties.memory is not None and "memory_block" not in state and not text.startswith("/"):
+        taken = await faculties.memory.take(incoming["thread_id"], incoming["user_id"])
+        update |= {} if taken is None else {"memory_block": taken}
     update |= {
         "turn_of": incoming["run_id"],
         "turn_start": len(messages),

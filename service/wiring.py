@@ -10,6 +10,7 @@ from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
 from butler.approvals.policy import Policy
 from butler.errors import ConfigError, Problem
+from butler.memory.blocks import MemoryBlocks
 from butler.memory.compaction import CompactionConfig, Compactor
 from butler.models.gateway import ModelConfig, ModelGateway
 from butler.redact import Redactor
@@ -87,6 +88,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
         redactor=redactor,
         context_limit=settings.context_limit,
         max_tool_rounds=settings.max_tool_rounds,
+        memory=MemoryBlocks(database, settings.context_limit),
     )
 
 

@@ -32,9 +32,11 @@ class Prompt:
     notice: str | None = None
 
 
-def build_prompt(messages: Sequence[ChatMessage], *, summary: str, tools: ToolRegistry, limit: int) -> Prompt:
+def build_prompt(
+    messages: Sequence[ChatMessage], *, summary: str, tools: ToolRegistry, limit: int, memory: str = ""
+) -> Prompt:
     """Compose one request that is pair-valid and fits `limit` tokens, tools and system prompt included."""
-    system = SYSTEM_PROMPT + (SUMMARY_HEAD + summary if summary else "")
+    system = SYSTEM_PROMPT + (f"\n\n{memory}" if memory else "") + (SUMMARY_HEAD + summary if summary else "")
     history = [dict(message) for message in repair(messages)]
     head: Json = {"role": "system", "content": system}
     budget = limit - limit // REPLY_SHARE

@@ -12,7 +12,7 @@ from butler.clock import now, stamp, stamp_in
 from butler.errors import ButlerError
 from butler.ids import new_code
 from butler.memory.remembered import MOST_MEMORIES, USUAL_IMPORTANCE, Memory, block, checked_text, digest_of, ranked
-from butler.storage.tables import memories, memory_blocks
+from butler.storage.tables import memories, memory_blocks, threads
 
 ID_LENGTH = 8
 KEPT_FORGOTTEN_SECONDS = 90 * 24 * 3600
@@ -155,16 +155,19 @@ def erase(connection: Connection, user_id: str) -> int:
         connection.exec_driver_sql("PRAGMA secure_delete=OFF")
 
 
-def take_block(connection: Connection, thread_id: str, user_id: str, most: int) -> bool:
-    """Fix what a thread's prompt says of its person; the first time counts. False when it says nothing."""
-    text = block(live(connection, user_id), most)
-    if text:
-        connection.execute(
-            insert(memory_blocks)
-            .prefix_with("OR IGNORE", dialect="sqlite")
-            .values(thread_id=thread_id, user_id=user_id, text=text, taken_at=stamp())
-        )
-    return bool(text)
+def new_block(connection: Connection, thread_id: str, user_id: str, most: int) -> str | None:
+    """What a thread's prompt would say of its person now; None when the thread is not that person's."""
+    owner = connection.execute(select(threads.c.owner_id).where(threads.c.thread_id == thread_id)).scalar()
+    return block(live(connection, user_id), most) if owner == user_id else None
+
+
+def keep_block(connection: Connection, thread_id: str, user_id: str, text: str) -> None:
+    """Fix what a thread's prompt says of its person; the first time counts."""
+    connection.execute(
+        insert(memory_blocks)
+        .prefix_with("OR IGNORE", dialect="sqlite")
+        .values(thread_id=thread_id, user_id=user_id, text=text, taken_at=stamp())
+    )
 
 
 def block_of(connection: Connection, thread_id: str, user_id: str) -> str:

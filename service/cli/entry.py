@@ -20,6 +20,7 @@ from config.settings import unknown_variables
 from config.tools_file import load_tools_file
 from service import doctor as doctor_checks
 from service.cli.common import DONE, FAILED, REFUSED, USAGE, configuration, counted
+from service.cli.memory import memory_app
 from service.cli.policy import policy_app
 from service.cli.users import user_app
 from service.doctor import Finding, State
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.add_typer(user_app, name="user")
 app.add_typer(policy_app, name="policy")
+app.add_typer(memory_app, name="memory")
 
 
 @app.command()

@@ -11,6 +11,7 @@ from service.http.approvals import approval_routes
 from service.http.chat import chat_routes
 from service.http.health import health_routes
 from service.http.memory import memory_routes
+from service.http.memory_page import memory_page_routes
 from service.http.pages import page_routes
 from service.http.security import Door
 from service.http.threads import thread_routes
@@ -23,7 +24,8 @@ def create_app(service: ButlerService) -> FastAPI:
     app.state.service = service
     problems.install(app)
     for routes in (
-        chat_routes(), approval_routes(), thread_routes(), memory_routes(), health_routes(), page_routes()
+        chat_routes(), approval_routes(), thread_routes(), memory_routes(), memory_page_routes(), health_routes(),
+        page_routes(),
     ):  # fmt: skip
         app.include_router(routes)
     app.add_middleware(Door, doorkeeper=Doorkeeper(service.database))

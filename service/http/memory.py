@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -63,7 +63,13 @@ class MemoryChange(Strict):
 class EraseBody(Strict):
     """``DELETE /memories``."""
 
-    confirm: Literal[True]
+    confirm: bool
+
+    @model_validator(mode="after")
+    def _is_meant(self) -> Self:
+        if not self.confirm:
+            raise ValueError("set `confirm` to true: this can't be undone")
+        return self
 
 
 def memory_routes() -> APIRouter:

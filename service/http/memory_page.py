@@ -1,0 +1,135 @@
+"""The page /memory: read, change, forget, take back, export and erase what is remembered; it needs no script."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from butler.errors import ButlerError
+from butler.memory.remembered import MOST_CHARACTERS
+from butler.people import Principal
+from service.http.chat import service_of
+from service.http.pages import WEB
+from service.http.security import caller
+from service.memory import MemoryService
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+FORM = "application/x-www-form-urlencoded"
+MOST_FORM_BYTES = 64 * 1024
+SAID = {
+    "added": "It is remembered.",
+    "changed": "It is changed.",
+    "forgotten": "It is forgotten; you find it below and can take it back.",
+    "back": "It is remembered again.",
+    "erased": "Everything is erased.",
+}
+# With no referrer at all a browser would send `Origin: null` with the forms, which is refused as foreign.
+HEADERS = {"Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
+
+
+@cache
+def _template() -> Template:
+    # Imported here: the start of the server need not wait for it.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    house = Environment(loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined)
+    return house.get_template("memory.html")
+
+
+def memory_page_routes() -> APIRouter:
+    """The routes of this file; they are for browsers and not part of the API's document."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/memory")
+    async def show(request: Request, query: str = "", said: str = "") -> Response:
+        """The page."""
+        return await _page(service_of(request).memory, caller(request), query=query[:500], said=SAID.get(said, ""))
+
+    @router.post("/memory/{what}")
+    async def change(request: Request, what: str) -> Response:
+        """Carry out a form of the page and show the page again."""
+        memory, person = service_of(request).memory, caller(request)
+        refuse_unless_own_page(request)
+        form: dict[str, str] = {}
+        try:
+            form = await _form(request)
+            said = await _carry_out(memory, person, what, form)
+        except ButlerError as error:
+            if error.code != "invalid_request":
+                raise
+            return await _page(memory, person, status=422, fault=error.detail, draft=form.get("text", ""))
+        return RedirectResponse(f"/memory?said={quote(said)}", 303, HEADERS)
+
+    return router
+
+
+async def _carry_out(memory: MemoryService, person: Principal, what: str, form: dict[str, str]) -> str:
+    match what:
+        case "add":
+            await memory.add(person, form.get("text", ""), _importance(form), "web")
+            return "added"
+        case "edit":
+            await memory.edit(person, form.get("memory_id", ""), form.get("text", ""), _importance(form))
+            return "changed"
+        case "forget":
+            await memory.forget(person, form.get("memory_id", ""))
+            return "forgotten"
+        case "undo":
+            await memory.undo(person, form.get("memory_id", ""))
+            return "back"
+        case "erase":
+            if form.get("confirm") != "yes":
+                raise ButlerError("invalid_request", "Tick the box before you erase everything.")
+            await memory.erase(person, "web")
+            return "erased"
+        case _:
+            raise ButlerError("not_found", "There is no such form.")
+
+
+async def _page(
+    memory: MemoryService,
+    person: Principal,
+    *,
+    status: int = 200,
+    query: str = "",
+    said: str = "",
+    fault: str = "",
+    draft: str = "",
+) -> Response:
+    found = await memory.listed(person, query, forgotten=True)
+    html = _template().render(
+        name=person.name, query=query, said=said, fault=fault, draft=draft, most=MOST_CHARACTERS,
+        live=[one for one in found if one.forgotten_at is None],
+        gone=[one for one in found if one.forgotten_at is not None and one.merged_into is None],
+    )  # fmt: skip
+    return HTMLResponse(html, status, HEADERS)
+
+
+def refuse_unless_own_page(request: Request) -> None:
+    """Only a form of Butler's own page changes anything. Raises ButlerError ``forbidden``."""
+    origin = request.headers.get("origin", "")
+    if urlsplit(origin).netloc != request.headers.get("host"):
+        raise ButlerError("forbidden", "This form comes from another site's page; nothing was changed.")
+
+
+async def _form(request: Request) -> dict[str, str]:
+    if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
+        raise ButlerError("invalid_request", f"This address takes the page's forms ({FORM}).")
+    body = await request.body()
+    try:
+        return dict(parse_qsl(body[:MOST_FORM_BYTES].decode(), keep_blank_values=True, max_num_fields=10))
+    except ValueError:
+        raise ButlerError("invalid_request", "The form can't be read; open the page again.") from None
+
+
+def _importance(form: dict[str, str]) -> int:
+    text = form.get("importance", "")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:3]) <= 10):
+        raise ButlerError("invalid_request", "The importance is a number from 1 to 10.")
+    return int(text)

@@ -1,0 +1,68 @@
+"""`butler memory`: the same memories from the shell (C6)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.cli import run
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the users owner and ann."""
+    for name in ("DATA_DIR", "CONFIG_DIR", "DATABASE_URL"):
+        monkeypatch.delenv(f"BUTLER_{name}", raising=False)
+    monkeypatch.setenv("SOME_API_KEY", "sesame-open")
+    monkeypatch.chdir(tmp_path)
+    assert run(["user", "add", "ann"]) == 0
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    capsys.readouterr()
+    assert run(["memory", *arguments]) == status
+    shown = capsys.readouterr()
+    return shown.out if status == 0 else shown.err
+
+
+def test_a_memory_is_added_listed_changed_forgotten_and_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
+    memory_id = told(capsys, "add", "likes [b]tea[/b]", "--user", "ann", "--importance", "8").strip()
+    listed = told(capsys, "list", "--user", "ann")
+    assert "likes [b]tea[/b]" in listed and memory_id in listed and " 8 " in listed
+    told(capsys, "edit", memory_id, "likes mate", "--user", "ann")
+    assert "likes mate" in told(capsys, "list", "mate", "--user", "ann")
+    told(capsys, "forget", memory_id, "--user", "ann")
+    assert memory_id not in told(capsys, "list", "--user", "ann")
+    assert "(forgotten) likes mate" in told(capsys, "list", "--all", "--user", "ann")
+    assert told(capsys, "undo", memory_id, "--user", "ann").strip() == memory_id
+
+
+def test_the_export_is_json_in_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, "add", "住在北京", "--user", "ann")
+    document = json.loads(told(capsys, "export", "--user", "ann"))
+    assert (document["person"], document["memories"][0]["text"]) == ("ann", "住在北京")
+    [line] = told(capsys, "export", "--ndjson", "--user", "ann").splitlines()
+    assert json.loads(line)["via"] == "cli"
+
+
+def test_erasing_asks_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    told(capsys, "add", "likes tea", "--user", "ann")
+    assert run(["memory", "erase", "--user", "ann"]) != 0
+    assert "likes tea" in told(capsys, "list", "--user", "ann")
+    assert "1 memories of ann are erased" in told(capsys, "erase", "--yes", "--user", "ann")
+    assert "likes tea" not in told(capsys, "list", "--all", "--user", "ann")
+
+
+def test_mistakes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no user 'bob'" in told(capsys, "list", "--user", "bob", status=5)
+    assert "no memory" in told(capsys, "forget", "NOSUCH22", "--user", "ann", status=5)
+    assert "nothing to remember" in told(capsys, "add", " ", "--user", "ann", status=2)
+    told(capsys, "edit", "NOSUCH22", "--user", "ann", status=2)
+
+
+def test_a_secret_is_masked(capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, "add", "key sesame-open", "--user", "ann")
+    assert "key ***" in told(capsys, "list", "--user", "ann")
