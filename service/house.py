@@ -30,6 +30,7 @@ from service.decisions import Decisions
 from service.effects import settle_effects
 from service.events import RunLogs
 from service.runs import TROUBLE, Runs
+from service.upkeep import sweep_daily
 from service.wiring import Configuration, build_faculties
 
 log = structlog.get_logger("butler.house")
@@ -73,7 +74,7 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
         service = ButlerService(faculties, database, runs, decisions)
         await recover(service)
         background = [_expire(service), runs.renew_leases(), _warm(faculties), runs.brain.sweep(),
-                      service.memory.archive.keep_up()]  # fmt: skip
+                      service.memory.archive.keep_up(), sweep_daily(database)]  # fmt: skip
         stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
         yield House(service, token)
         logs.close()

@@ -25,6 +25,7 @@ from service.cli.policy import policy_app
 from service.cli.users import user_app
 from service.doctor import Finding, State
 from service.doctor_model import model as check_model
+from service.doctor_sizes import sizes
 
 if TYPE_CHECKING:
     from service.wiring import Configuration
@@ -73,6 +74,7 @@ def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Findin
     yield from doctor_checks.programs(load_tools_file(settings.config_dir / "tools.yml", environ), environ)
     yield doctor_checks.data_directory(settings.data_dir)
     yield doctor_checks.database(settings.database_path)
+    yield from sizes(settings.database_path, settings.data_dir / "checkpoints.db")
     yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
     yield check_model(settings)
 
