@@ -6,6 +6,11 @@ from typing import Literal, TypedDict
 
 from butler.types import Json
 
+RUN = "run"
+"""On a user message: its run, under which the transcript has the turn. Never sent."""
+FAILED = "failed"
+"""On a tool message: the call was refused, not run, or went wrong. Never sent."""
+
 
 class Incoming(TypedDict):
     """A person's message on its way in; `run_id` tells the turns of a thread apart."""
@@ -46,8 +51,9 @@ class Ending(TypedDict):
 class TurnState(TypedDict, total=False):
     """Everything that survives between nodes.
 
-    `messages` is the recent window in the OpenAI chat format, older talk lives in `summary`. Where the person was told
-    something else than the model should read later, ``shown`` beside ``content`` holds it; it is never sent.
+    `messages` is the recent window in the OpenAI chat format, older talk lives in `notes` and in `summary`, which is
+    made of them (`butler.memory.notes`); threads folded by older versions have a summary alone. Where the person was
+    told something else than the model should read later, ``shown`` beside ``content`` holds it; it is never sent.
     `turn_start` is the index of the user message of the run `turn_of`; both change only once `intake` has put that
     message in. `rounds` counts model → tools rounds over the whole turn, parks included (A1). `memory_block` says
     whether the prompt has one; its text is kept elsewhere, where it can be erased.
@@ -56,6 +62,7 @@ class TurnState(TypedDict, total=False):
     incoming: Incoming
     messages: list[Json]
     summary: str
+    notes: list[Json]
     last_compacted_at: str | None
     memory_block: bool
     turn_of: str

@@ -19,5 +19,7 @@ async def compact(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
     """Start the fold in the background; the next turn's `intake` takes it over if it is ready by then."""
     compactor = runtime.context.faculties.compactor
     if compactor is not None:
-        compactor.start(state["incoming"]["thread_id"], state["messages"], state.get("summary") or "")
+        compactor.start(
+            state["incoming"]["thread_id"], state["messages"], state.get("summary") or "", state.get("notes")
+        )
     return {"compact_due": False}

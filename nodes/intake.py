@@ -7,7 +7,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from butler.commands import CommandError, parse_tool_command
-from butler.turn import TurnState
+from butler.turn import RUN, TurnState
 from nodes.context import TurnContext
 
 NOT_RUN = "[This command could not be run.]"
@@ -24,7 +24,7 @@ async def intake(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, A
         folded = faculties.compactor.take(incoming["thread_id"], messages)
         if folded is not None:
             messages = folded.remaining
-            update |= {"summary": folded.summary, "last_compacted_at": folded.at}
+            update |= {"summary": folded.summary, "notes": folded.notes, "last_compacted_at": folded.at}
             runtime.context.emit("notice", {"text": folded.notice})
     text = incoming["message"]
     if faculties.memory is not None and "memory_block" not in state and not text.startswith("/"):
@@ -40,7 +40,7 @@ async def intake(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, A
         "results": None,
         "ending": None,
     }
-    messages.append({"role": "user", "content": text})
+    messages.append({"role": "user", "content": text, RUN: incoming["run_id"]})
     if text.startswith("/"):
         update["command"] = True
         try:

@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from butler.errors import ModelFailed
-from butler.turn import Ending, TurnState
+from butler.turn import FAILED, Ending, TurnState
 from butler.types import Json, ModelReply, Usage
 from nodes.asking import ask
 from nodes.context import TurnContext
@@ -77,7 +77,8 @@ def with_results(state: TurnState) -> list[Json]:
         for call in messages[-1]["tool_calls"]:
             result = results.get(call["id"])
             text = result["text"] if result else "No result: the call was interrupted."
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+            message = {"role": "tool", "tool_call_id": call["id"], "content": text}
+            messages.append(message if result and not result["is_error"] else {**message, FAILED: True})
     return messages
 
 

@@ -63,10 +63,10 @@ class Brain:
         """Drop what is older than the head of a thread whose turn has ended."""
         await self._saver.aprune([thread_id])
 
-    async def context_of(self, thread_id: str) -> tuple[list[Json], str]:
-        """The recent messages and the summary of a thread as its newest checkpoint has them."""
+    async def context_of(self, thread_id: str) -> tuple[list[Json], str, list[Json]]:
+        """The recent messages, the summary and its notes of a thread as its newest checkpoint has them."""
         values = (await self._graph.aget_state(self._config(thread_id))).values
-        return values.get("messages") or [], values.get("summary") or ""
+        return values.get("messages") or [], values.get("summary") or "", values.get("notes") or []
 
     async def end_turn(self, thread_id: str, run_id: str, why: str, shown: str = "") -> Json | None:
         """Give every open call of the head its result from the ledger and end the turn there.

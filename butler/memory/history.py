@@ -55,6 +55,15 @@ def repair(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     return repaired
 
 
+def unanswered(messages: Sequence[ChatMessage]) -> int:
+    """The position of the first message with a call that has no result; the length when there is none."""
+    answered = {message.get("tool_call_id") for message in messages if message.get("role") == "tool"}
+    for position, message in enumerate(messages):
+        if any(call.get("id") not in answered for call in message.get("tool_calls") or ()):
+            return position
+    return len(messages)
+
+
 class _Slot:
     """One call's place for its one result."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from butler.memory.history import repair
 from butler.memory.trim import count_messages, count_tokens, fit
 from butler.tools.registry import ToolRegistry
+from butler.turn import FAILED, RUN
 from butler.types import ChatMessage, Json
 
 SYSTEM_PROMPT = """You are Butler, a personal butler. You help one person at a time, briefly and truthfully.
@@ -37,7 +38,7 @@ def build_prompt(
 ) -> Prompt:
     """Compose one request that is pair-valid and fits `limit` tokens, tools and system prompt included."""
     system = SYSTEM_PROMPT + (f"\n\n{memory}" if memory else "") + (SUMMARY_HEAD + summary if summary else "")
-    history = [dict(message) for message in repair(messages)]
+    history = [_sent(message) for message in repair(messages)]
     head: Json = {"role": "system", "content": system}
     budget = limit - limit // REPLY_SHARE
     # A character is never more than two tokens; most talks are settled by this without counting.
@@ -52,6 +53,11 @@ def build_prompt(
     left_out = f"{dropped} older messages were" if dropped else "Part of a long text was"
     notice = f"{left_out} left out of this request because the talk no longer fits the model; nothing is deleted."
     return Prompt([head, *(dict(message) for message in fitted)], notice)
+
+
+def _sent(message: ChatMessage) -> Json:
+    """The message without what is only for the house."""
+    return {key: value for key, value in message.items() if key not in (RUN, FAILED)}
 
 
 def _characters(messages: Sequence[ChatMessage]) -> int:

@@ -1,24 +1,16 @@
-"""Fits a history into what the model takes, for one call only: by whole turns, then by shorter texts (C3)."""
+"""Fits a history into what the model takes, for one call only: oldest results, whole turns, long texts (C3)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
+from butler.memory.shorten import FLOOR_CHARS, pointer, shortened, shortened_to
 from butler.memory.tokens import count_message, count_messages, count_tokens
 from butler.types import ChatMessage
 
-__all__ = ["FLOOR_CHARS", "count_messages", "count_tokens", "fit", "pointer"]
-
-FLOOR_CHARS = 200
-"""No text is shortened below so many characters of its own, beside the pointer."""
+__all__ = ["FLOOR_CHARS", "count_messages", "count_tokens", "fit", "pointer", "shortened"]
 
 _PINNED_ROLES = ("system", "developer")
-
-
-def pointer(left_out: int) -> str:
-    """The words that stand where characters were left out."""
-    return f"[… {left_out} characters left out …]"
 
 
 def fit(
@@ -30,9 +22,10 @@ def fit(
 ) -> tuple[list[ChatMessage], int]:
     """Give the messages that fit the budget, and how many messages were dropped for that.
 
-    The oldest turns go first, whole, so that a call never parts from its result; system messages, the last
-    user message and what follows it always stay. If these alone are too many, the oldest tool results and
-    then the longest texts are shortened around a `pointer`, as little as it takes.
+    The results of older turns are shortened first, oldest first, then any text that alone takes over half of the
+    budget. If that can't do, the oldest turns go, whole, so that a call never parts from its result; system
+    messages, the last user message and what follows it always stay. If these alone are too many, their results and
+    then the longest texts are shortened. Nothing is shortened more than it takes.
 
     Args:
         budget_tokens: what messages and tools may cost together.
@@ -40,20 +33,104 @@ def fit(
         count: the token estimate of a text.
     """
     budget = budget_tokens - tools_tokens
-    costs = [count_message(message, count) for message in messages]
-    total = sum(costs)
-    if total <= budget:
+    fitting = _Fitting(messages, budget, count)
+    if fitting.total <= budget:
         return list(messages), 0
-    dropped: set[int] = set()
-    for turn in _turns(messages)[:-1]:
-        if total <= budget:
-            break
-        dropped.update(turn)
-        total -= sum(costs[index] for index in turn)
-    kept = [message for index, message in enumerate(messages) if index not in dropped]
-    if total > budget:
-        _shorten_texts(kept, total - budget, count)
-    return kept, len(dropped)
+    turns = _turns(messages)
+    dropped = _turns_to_drop(turns, fitting)
+    fitting.drop(index for turn in turns[:dropped] for index in turn)
+    older = [index for turn in turns[dropped:-1] for index in turn]
+    fitting.shorten(list(filter(fitting.is_result, older)), 0)
+    fitting.shorten(fitting.giants(), budget // 2)
+    fitting.shorten(list(filter(fitting.is_result, turns[-1])), 0)
+    fitting.shorten(sorted((i for turn in turns[dropped:] for i in turn), key=lambda i: -fitting.costs[i]), 0)
+    return fitting.kept(), sum(map(len, turns[:dropped]))
+
+
+class _Fitting:
+    """The history while it is being fitted: what each message costs by now, and what is gone."""
+
+    def __init__(self, messages: Sequence[ChatMessage], budget: int, count: Callable[[str], int]) -> None:
+        self._messages: list[ChatMessage] = list(messages)
+        self._count = count
+        self._gone: set[int] = set()
+        self._whole: dict[int, str] = {}
+        self.budget = budget
+        self.costs = [count_message(message, count) for message in messages]
+        self.total = sum(self.costs)
+
+    def kept(self) -> list[ChatMessage]:
+        return [message for index, message in enumerate(self._messages) if index not in self._gone]
+
+    def drop(self, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            self._gone.add(index)
+            self.total -= self.costs[index]
+
+    def giants(self) -> list[int]:
+        """What may be shortened and alone takes over half of the budget, the largest first."""
+        found = [
+            index
+            for index, cost in enumerate(self.costs)
+            if cost > self.budget // 2 and index not in self._gone and self._text(index)
+        ]
+        return sorted(found, key=lambda index: -self.costs[index])
+
+    def least(self, index: int, floor: int) -> int:
+        """What a message would cost if its text were shortened to `floor` tokens, 0 for as far as it goes."""
+        text = self._text(index)
+        if not text or self.costs[index] <= floor:
+            return self.costs[index]
+        short = shortened_to(text, floor, self._count) if floor else shortened(text, FLOOR_CHARS)
+        return min(self.costs[index], self.costs[index] - self._count(text) + self._count(short))
+
+    def is_result(self, index: int) -> bool:
+        return self._messages[index].get("role") == "tool"
+
+    def shorten(self, indexes: Sequence[int], floor: int) -> None:
+        """Shorten texts in this order, none below `floor` tokens, until all fits."""
+        for index in indexes:
+            excess = self.total - self.budget
+            if excess <= 0:
+                return
+            text = self._text(index)
+            if not text:
+                continue
+            tokens = self._count(text)
+            # From the whole text, or the pointer of an earlier step would be cut and its number be wrong.
+            whole = self._whole.setdefault(index, text)
+            shorter = shortened_to(whole, max(tokens - excess, floor), self._count)
+            saved = tokens - self._count(shorter)
+            if saved > 0:
+                self._messages[index] = {**self._messages[index], "content": shorter}
+                self.costs[index] -= saved
+                self.total -= saved
+
+    def _text(self, index: int) -> str:
+        message = self._messages[index]
+        content = message.get("content")
+        return content if isinstance(content, str) and message.get("role") not in _PINNED_ROLES else ""
+
+
+def _turns_to_drop(turns: Sequence[Sequence[int]], fitting: _Fitting) -> int:
+    """How many of the oldest turns have to go when results and giants are as short as they may be before that."""
+    giants, half = set(fitting.giants()), fitting.budget // 2
+    last, total = set(turns[-1]), fitting.total
+    least: dict[int, int] = {}
+    for index in (index for turn in turns for index in turn):
+        is_old_result = index not in last and fitting.is_result(index)
+        cost = fitting.costs[index]
+        if is_old_result:
+            cost = fitting.least(index, 0)
+        elif index in giants:
+            cost = fitting.least(index, half)
+        least[index] = cost
+        total -= fitting.costs[index] - cost
+    dropped = 0
+    while total > fitting.budget and dropped < len(turns) - 1:
+        total -= sum(least[index] for index in turns[dropped])
+        dropped += 1
+    return dropped
 
 
 def _turns(messages: Sequence[ChatMessage]) -> list[list[int]]:
@@ -66,53 +143,3 @@ def _turns(messages: Sequence[ChatMessage]) -> list[list[int]]:
         if role not in _PINNED_ROLES:
             turns[-1].append(index)
     return turns
-
-
-@dataclass(order=True)
-class _Text:
-    """A text that may be shortened; sorts by what should go first."""
-
-    rank: tuple[int, int]
-    index: int
-    tokens: int = field(compare=False)
-
-
-def _shorten_texts(kept: list[ChatMessage], excess: int, count: Callable[[str], int]) -> None:
-    """Shorten texts in place until `excess` tokens are gone or every one is at its floor."""
-    texts: list[_Text] = []
-    for index, message in enumerate(kept):
-        content = message.get("content")
-        if message.get("role") in _PINNED_ROLES or not isinstance(content, str):
-            continue
-        tokens = count(content)
-        is_result = message.get("role") == "tool"
-        texts.append(_Text((0, index) if is_result else (1, -tokens), index, tokens))
-    for text in sorted(texts):
-        if excess <= 0:
-            return
-        message = kept[text.index]
-        shorter = _shorten(message["content"], text.tokens - excess, count)
-        kept[text.index] = {**message, "content": shorter}
-        excess -= text.tokens - count(shorter)
-
-
-def _shorten(text: str, target: int, count: Callable[[str], int]) -> str:
-    """Give the longest shortening that costs at most `target` tokens, or else the shortest there is."""
-    low, high = FLOOR_CHARS, len(text)
-    if count(_around(text, low)) >= count(text):
-        return text
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if count(_around(text, middle)) <= target:
-            low = middle
-        else:
-            high = middle
-    return _around(text, low)
-
-
-def _around(text: str, keep: int) -> str:
-    """Keep so many characters, two thirds of them from the start."""
-    if keep >= len(text):
-        return text
-    head = keep * 2 // 3
-    return f"{text[:head]}{pointer(len(text) - keep)}{text[len(text) - (keep - head) :]}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from butler.errors import ModelFailed
 from butler.models.config import ModelConfig
 from butler.models.overflow import Overflow
 
@@ -17,6 +18,10 @@ CLIP_CHARS = 200
 
 _KEY_LIKE = re.compile(r"(?i)\bbearer\s+\S+|\b(?:sk|pk|rk|key|gsk|xai|hf|api)[-_][\w-]{6,}|[A-Za-z0-9_+/=-]{32,}")
 _TRANSIENT = frozenset({408, 425, 429})
+
+
+class TooSlow(ModelFailed):
+    """A hidden call had no answer within its time."""
 
 
 class Fault(Exception):

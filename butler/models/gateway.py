@@ -16,7 +16,7 @@ import structlog
 
 from butler.errors import ModelFailed
 from butler.models.config import ModelConfig
-from butler.models.failures import Fault, silent
+from butler.models.failures import Fault, TooSlow, silent
 from butler.models.overflow import ContextOverflow
 from butler.models.reading import BodyReader
 from butler.models.reply import ReplyBuilder
@@ -54,6 +54,7 @@ class _Request:
     headers: Mapping[str, str]
     max_tokens: int | None = None
     on_notice: Callable[[str], None] | None = None
+    schema: Json | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class _Dialect:
 
     usage_option: bool = True
     limit_key: str = "max_tokens"
+    schemas: bool = True
 
     def without_rejected(self, fault: Fault, request: _Request) -> _Dialect:
         """Give the dialect without what the endpoint has just named as unknown."""
@@ -71,6 +73,9 @@ class _Dialect:
             return replace(self, usage_option=False)
         if request.max_tokens is not None and "max_completion_tokens" in fault.said:
             return replace(self, limit_key="max_completion_tokens")
+        if request.schema is not None and fault.overflow is None:
+            # Endpoints say this in many words; the prompt asks for the same form, so little is lost.
+            return replace(self, schemas=False)
         return self
 
 
@@ -111,23 +116,25 @@ class ModelGateway:
         purpose: str,
         timeout: float,  # noqa: ASYNC109
         max_tokens: int | None = None,
+        schema: Json | None = None,
     ) -> str:
         """Give the text of a hidden call; nothing of it is ever streamed.
 
         Args:
             purpose: ``compaction`` or ``title``, sent as the header ``X-Butler-Purpose``.
             timeout: seconds for everything, tries and waits included.
+            schema: what the answer is held to by endpoints that can; others are asked without it from then on.
 
         Raises:
             ModelFailed: no text within `timeout`.
         """
         headers = {"X-Butler-Purpose": purpose}
-        request = _Request(messages, (), _ignore, False, timeout, headers, max_tokens)
+        request = _Request(messages, (), _ignore, False, timeout, headers, max_tokens, schema=schema)
         try:
             async with asyncio.timeout(timeout):
                 reply = await self._ask(request)
         except TimeoutError:
-            raise ModelFailed(f"The model did not answer within {timeout:g} s ({purpose}).") from None
+            raise TooSlow(f"The model did not answer within {timeout:g} s ({purpose}).") from None
         text = _THOUGHTS.sub("", reply.text).strip()
         if not text:
             raise ModelFailed(f"The model gave no text ({purpose}).")
@@ -268,6 +275,9 @@ def _body(parameters: Json, model: str, request: _Request, dialect: _Dialect) ->
         payload["stream_options"] = {"include_usage": True}
     if request.max_tokens is not None:
         payload[dialect.limit_key] = request.max_tokens
+    if request.schema is not None and dialect.schemas:
+        form = {"name": "answer", "schema": request.schema}
+        payload["response_format"] = {"type": "json_schema", "json_schema": form}
     try:
         return orjson.dumps(payload)
     except TypeError:  # half a character, which UTF-8 cannot hold

@@ -13,17 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from butler.errors import ModelFailed
-from butler.memory.compaction import (
-    BACK_OFF_SECONDS,
-    INSTRUCTION,
-    SUMMARY_TOKENS,
-    CompactionConfig,
-    Compactor,
-    cut_index,
-    fold_request,
-    what_is_wrong,
-)  # fmt: skip
+from butler.memory.compaction import CompactionConfig, Compactor, cut_index
+from butler.memory.extraction import ANSWER_TOKENS, INSTRUCTION, SCHEMA, fold_request
+from butler.memory.foldparts import BACK_OFF_SECONDS
 from butler.memory.history import repair
+from butler.memory.notes import Notes
+from butler.memory.prompt import SYSTEM_PROMPT
 from butler.memory.tokens import count_messages, count_tokens
 from butler.types import ChatMessage, Json
 
@@ -47,10 +42,17 @@ class Summariser:
         purpose: Literal["compaction"],
         timeout: float,  # noqa: ASYNC109 - as in the protocol
         max_tokens: int | None = None,
+        schema: Json | None = None,
     ) -> str:
         """Give the next answer."""
         self.asked.append(
-            {"messages": list(messages), "purpose": purpose, "timeout": timeout, "max_tokens": max_tokens}
+            {
+                "messages": list(messages),
+                "purpose": purpose,
+                "timeout": timeout,
+                "max_tokens": max_tokens,
+                "schema": schema,
+            }
         )
         if self.gate is not None:
             await self.gate.wait()
@@ -113,7 +115,8 @@ async def test_a_fold_is_made_of_the_oldest_turns_and_handed_over_once() -> None
     assert "8 older messages" in folded.notice and folded.at.endswith("Z")
     assert subject.take(THREAD, history) is None
     assert len(model.asked) == 1 and model.asked[0]["purpose"] == "compaction"
-    assert model.asked[0]["timeout"] == 30 and model.asked[0]["max_tokens"] == SUMMARY_TOKENS
+    assert model.asked[0]["timeout"] == 30 and model.asked[0]["max_tokens"] == ANSWER_TOKENS
+    assert model.asked[0]["schema"] == SCHEMA
 
 
 async def test_what_was_said_meanwhile_stays_verbatim() -> None:
@@ -142,14 +145,14 @@ async def test_a_fold_of_something_else_than_the_history_is_dropped(change: str)
 
 
 async def test_threads_are_folded_apart() -> None:
-    subject, _ = compactor("one is about boats.", "two is about trains.")
+    subject, _ = compactor("One is about boats.", "Two is about trains.")
     histories = {"one": talk(6), "two": talk(6, 50)}
     for thread, history in histories.items():
         assert subject.start(thread, history, "")
     assert await subject.settle("one") and await subject.settle("two")
     assert subject.take("two", histories["one"]) is None
     folded = subject.take("one", histories["one"])
-    assert folded is not None and folded.summary == "one is about boats."
+    assert folded is not None and folded.summary == "One is about boats."
 
 
 async def test_nobody_waits_for_a_fold_and_a_second_one_doesnt_start() -> None:
@@ -199,6 +202,26 @@ async def test_a_fold_that_went_wrong_changes_nothing_and_backs_off(
     assert folded is not None and folded.summary == GOOD
 
 
+async def test_the_back_off_grows_to_an_hour_and_a_success_ends_it(clock: list[float]) -> None:
+    subject, _ = compactor(*[""] * 9, GOOD, "", GOOD)
+    history = talk(6)
+    waits: list[float] = []
+    assert subject.start(THREAD, history, "")
+    for _ in range(9):
+        await subject.settle(THREAD)
+        began = clock[0]
+        while not subject.start(THREAD, history, ""):
+            clock[0] += BACK_OFF_SECONDS
+        waits.append(clock[0] - began)
+    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    assert await subject.settle(THREAD) and subject.take(THREAD, history) is not None
+    assert subject.start(THREAD, history, "")
+    await subject.settle(THREAD)
+    clock[0] += BACK_OFF_SECONDS
+    assert subject.start(THREAD, history, "")
+    await subject.aclose()
+
+
 async def test_the_back_off_is_the_threads_own(clock: list[float]) -> None:
     subject, _ = compactor("", GOOD)
     subject.start("one", talk(6), "")
@@ -234,9 +257,10 @@ async def test_the_summary_so_far_goes_into_the_next() -> None:
     subject, model = compactor()
     subject.start(THREAD, talk(6), "Ann has a boat.")
     await subject.settle(THREAD)
-    system, user = model.asked[0]["messages"]
+    system, *example, user = model.asked[0]["messages"]
     assert system == {"role": "system", "content": INSTRUCTION}
-    assert user["content"].startswith("Summary so far:\nAnn has a boat.\n\nTalk:\nuser: question 0")
+    assert [message["role"] for message in example] == ["user", "assistant"]
+    assert user["content"].startswith("Summary so far:\nAnn has a boat.\n\nTalk:\n[1] user: question 0")
     assert "question 3" in user["content"] and "question 4" not in user["content"]
 
 
@@ -247,29 +271,33 @@ def test_calls_and_results_are_told_to_the_summariser() -> None:
             {"role": "user", "content": "look"}, {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c", "content": "waves"},
         ],
-        "",
+        Notes(),
     )  # fmt: skip
-    assert request[1]["content"] == 'Talk:\nuser: look\nassistant:  [calls look {"at": "sea"}]\ntool: waves'
+    assert (
+        request[-1]["content"] == 'Talk:\n[1] user: look\n[2] assistant:  [calls look {"at": "sea"}]\n[3] tool: waves'
+    )
 
 
-def test_a_summary_with_an_old_one_may_be_longer_than_the_new_part_alone() -> None:
-    prefix = [{"role": "user", "content": "short"}, {"role": "assistant", "content": "yes"}]
-    summary = "Ann has a red boat in the harbour."
-    assert what_is_wrong(summary, prefix, "") is not None
-    assert what_is_wrong(summary, prefix, summary) is None
+def test_an_unfinished_call_and_what_follows_it_is_never_folded() -> None:
+    call = {"id": "open", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    history = [
+        *talk(2),
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
+    assert cut_index([*history, *talk(9, 3)], 4) == 4
+    done = [*history, {"role": "tool", "tool_call_id": "open", "content": "waves"}]
+    assert cut_index([*done, *talk(9, 3)], 4) == len(done) + 14
 
 
-def test_a_summary_over_its_budget_is_not_used_even_if_it_is_shorter() -> None:
-    prefix = [{"role": "user", "content": "the boat lies in the harbour. " * 5000}]
-    assert what_is_wrong("the boat lies in the harbour. " * 1000, prefix, "") == "the summary is over its budget"
-    assert what_is_wrong("The boat lies in the harbour.", prefix, "") is None
-
-
-def test_a_summary_that_says_one_thing_over_and_over_is_not_used() -> None:
-    prefix = [{"role": "user", "content": "the boat lies in the harbour. " * 5000}]
-    assert what_is_wrong("I'm a big business! " * 90, prefix, "") == "the summary repeats itself"
-    varied = " ".join(f"Boat {number} belongs to the person with the number {number * 7919}." for number in range(40))
-    assert what_is_wrong(varied, prefix, "") is None
+async def test_the_pinned_rules_are_in_no_fold_and_the_last_message_stays_word_for_word() -> None:
+    subject, model = compactor(recent_window=0)
+    history = talk(6)
+    assert subject.start(THREAD, history, "")
+    assert await subject.settle(THREAD)
+    folded = subject.take(THREAD, history)
+    assert folded is not None and folded.remaining == history[-2:]
+    assert not any(SYSTEM_PROMPT in str(message) for message in model.asked[0]["messages"])
 
 
 CONTENT = st.text(st.sampled_from("ab 船.\n"), min_size=1, max_size=30)

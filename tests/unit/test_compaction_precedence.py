@@ -39,6 +39,7 @@ class OneSlot(SpokenModel):
         purpose: Literal["compaction"],
         timeout: float,  # noqa: ASYNC109 - as in the protocol
         max_tokens: int | None = None,
+        schema: Json | None = None,
     ) -> str:
         """Summarise once the test lets it."""
         async with self.slot:

@@ -79,7 +79,7 @@ def test_one_text_that_is_too_long_is_shortened_and_that_is_said() -> None:
     history = turn(1, result="waves and waves. " * 5000)[:3]  # the turn is still going on
     prompt = build_prompt(history, summary="", tools=TOOLS, limit=4000)
     assert [message["role"] for message in prompt.messages] == ["system", "user", "assistant", "tool"]
-    assert "characters left out …]" in prompt.messages[3]["content"]
+    assert "characters left out; search_history" in prompt.messages[3]["content"]
     assert prompt.messages[1] == history[0]
     assert size(prompt.messages) <= 3500
     assert prompt.notice is not None and prompt.notice.startswith("Part of a long text was left out")

@@ -13,6 +13,7 @@ from butler.memory.tokens import count_tools
 from butler.memory.trim import FLOOR_CHARS, count_messages, count_tokens, fit, pointer
 
 Json = dict[str, Any]
+POINTER_CHARS = 190
 
 
 def turn(name: str, result: str = "fine", answer: str = "done") -> list[Json]:
@@ -49,7 +50,7 @@ def test_the_oldest_results_of_the_last_turn_are_shortened_before_its_texts() ->
     history = [*turn("a", result=long), *turn("b", result=long)[1:], {"role": "assistant", "content": long}]
     fitted, dropped = fit(history, budget_tokens=count_messages(history) - 500)
     assert dropped == 0
-    assert "characters left out …]" in fitted[2]["content"]
+    assert "characters left out; search_history" in fitted[2]["content"]
     assert [m["content"] for m in fitted[3:]] == [m["content"] for m in history[3:]]
     assert fitted[2]["content"].startswith("word word") and fitted[2]["content"].endswith("word ")
 
@@ -58,15 +59,15 @@ def test_a_text_is_shortened_no_more_than_it_takes() -> None:
     history = [{"role": "user", "content": "x" * 40_000}]
     fitted, _ = fit(history, budget_tokens=5000)
     assert 4900 < count_messages(fitted) <= 5000
-    left = len(fitted[0]["content"]) - len(pointer(10_000))
-    assert f"[… {40_000 - left} characters left out …]" in fitted[0]["content"]
+    left = len(fitted[0]["content"]) - len(pointer(10_000, "x" * 40_000))
+    assert f"[… {40_000 - left} characters left out" in fitted[0]["content"]
 
 
 def test_a_system_message_is_never_shortened() -> None:
     history = [{"role": "system", "content": "rule " * 3000}, {"role": "user", "content": "word " * 3000}]
     fitted, _ = fit(history, budget_tokens=100)
     assert fitted[0] is history[0]
-    assert len(fitted[1]["content"]) < FLOOR_CHARS + 60
+    assert len(fitted[1]["content"]) < FLOOR_CHARS + POINTER_CHARS
 
 
 @pytest.mark.parametrize(
@@ -96,9 +97,7 @@ def test_tool_definitions_cost_what_their_text_costs() -> None:
     assert count_tools([tool, tool]) == 2 * count_tools([tool]) > 20
 
 
-texts = st.sampled_from(["", "hello", "word " * 300, "雨" * 900, "x" * 2500, "🎉" * 150]) | st.text(
-    max_size=30
-)
+texts = st.sampled_from(["", "hello", "word " * 300, "雨" * 900, "x" * 2500, "🎉" * 150]) | st.text(max_size=30)
 call = st.builds(
     lambda call_id, text: {
         "id": call_id,
@@ -110,9 +109,7 @@ call = st.builds(
 )
 message = st.one_of(
     st.builds(lambda role, text: {"role": role, "content": text}, st.sampled_from(["user", "system"]), texts),
-    st.builds(
-        lambda text, calls: {"role": "assistant", "content": text, "tool_calls": calls}, texts, st.lists(call)
-    ),
+    st.builds(lambda text, calls: {"role": "assistant", "content": text, "tool_calls": calls}, texts, st.lists(call)),
     st.builds(
         lambda call_id, text: {"role": "tool", "tool_call_id": call_id, "content": text},
         st.sampled_from(["a", "b", "c"]),
@@ -135,7 +132,7 @@ def test_the_result_fits_or_is_minimal_and_is_sound(history: list[Json], budget:
     if count_messages(fitted) + tools > budget:
         shrinkable = [m for m in fitted if m["role"] != "system"]
         assert not users or len(shrinkable) == len([m for m in tail if m["role"] != "system"])
-        assert all(len(m["content"] or "") <= FLOOR_CHARS + 60 for m in shrinkable)
+        assert all(len(m["content"] or "") <= FLOOR_CHARS + POINTER_CHARS for m in shrinkable)
     if count_messages(sound) + tools <= budget:
         assert fitted == sound
 

@@ -1,0 +1,127 @@
+"""Why an answer must not become the summary: the list of ways in which a fold may go wrong (C3)."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from butler.memory.scripts import language_changed
+from butler.memory.tokens import count_messages, count_tokens
+from butler.memory.words import hard_parts, holds, read
+from butler.types import ChatMessage
+
+Reason = Literal[
+    "error", "timeout", "empty", "apology", "longer", "over_budget", "dropped_summary", "language", "false_claim",
+    "repeats", "unreadable", "not_in_talk",
+]  # fmt: skip
+LONG_TEXT = 400
+"""Characters from which on a text that compresses to an eighth is one sentence over and over."""
+REPEATED = 3
+"""A sentence of some length that comes so often, and is most of the text, is one over and over."""
+KEPT_SHARE = 0.66
+"""The share of the names, numbers and codes of the old summary that a new one must keep."""
+KEPT_LIKENESS = 0.25
+"""The share of its words, where it has few of these."""
+FEW_PARTS = 3
+_APOLOGIES = (
+    # English
+    "sorry", "i'm sorry", "i am sorry", "i apologi", "my apologies", "i cannot", "i can't", "i can not", "i'm unable",
+    "i am unable", "i'm not able", "i am not able", "i won't", "unfortunately, i", "unfortunately i", "as an ai",
+    "as a language model", "as a large language model",
+    # errors
+    "error:", "error ", "http 4", "http 5", "internal server error", "bad gateway", "service unavailable",
+    "rate limit", "too many requests", "traceback", "<html", "<!doctype",
+    # Chinese, Japanese, Korean
+    "抱歉", "很抱歉", "非常抱歉", "对不起", "對不起", "不好意思", "我无法", "我無法", "我不能", "作为一个ai", "作为ai",
+    "作为一个人工智能", "作为人工智能", "错误:", "错误\uff1a", "申し訳", "すみません", "ごめんなさい", "恐れ入りますが",
+    "私にはできません", "aiとして", "エラー", "죄송", "미안", "ai로서",
+    # German, Dutch, French, Spanish, Italian, Portuguese, Polish, Russian, Turkish
+    "es tut mir leid", "tut mir leid", "entschuldigung", "ich kann nicht", "ich kann das nicht", "leider kann ich",
+    "als ki", "fehler:", "het spijt me", "ik kan niet", "désolé", "je suis désolé", "je ne peux pas",
+    "je m'excuse", "en tant qu'ia", "erreur", "lo siento", "no puedo", "como ia", "disculpa", "mi dispiace",
+    "non posso", "desculpe", "sinto muito", "lamento", "não posso", "przepraszam", "nie mogę", "извините", "простите",
+    "к сожалению, я", "я не могу", "üzgünüm", "özür dilerim",
+)  # fmt: skip
+_SENTENCES = re.compile("(?:[.!?](?:\\s|$)|[\u3002\uff01\uff1f\n;])+")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why nothing changed: `reason` is counted, `detail` is logged."""
+
+    reason: Reason
+    detail: str
+
+
+def is_apology(text: str) -> bool:
+    """Whether a text begins as an apology, a refusal or an error does, in the usual languages."""
+    head = text.lstrip(" \t\r\n*_#>-\"'“「").casefold().replace("\u2019", "'")
+    return head.startswith(_APOLOGIES)
+
+
+def repeats_itself(text: str) -> bool:
+    """Whether a text is mostly one thing over and over."""
+    raw = text.encode()
+    if len(text) > LONG_TEXT and len(zlib.compress(raw)) * 8 < len(raw):
+        return True
+    sentences = [part.strip().casefold() for part in _SENTENCES.split(text) if len(part.strip()) > 3]
+    if not sentences:
+        return False
+    sentence, times = Counter(sentences).most_common(1)[0]
+    return times >= REPEATED and times * len(sentence) * 2 > sum(map(len, sentences))
+
+
+def dropped(old: str, new: str) -> str | None:
+    """What a new free text has lost of the old one, if that is too much."""
+    if not old:
+        return None
+    before, after = read(old), read(new)
+    parts = hard_parts(before)
+    if len(parts) >= FEW_PARTS:
+        lost = sorted(part for part in parts if not holds(after, part))
+        if len(lost) > (1 - KEPT_SHARE) * len(parts):
+            return f"the summary drops {len(lost)} of {len(parts)} names and numbers of the one before"
+        return None
+    if before.soft and len(before.soft & after.soft) < KEPT_LIKENESS * len(before.soft):
+        return "the summary has nothing of the one before"
+    return None
+
+
+def fault_of_text(text: str, prefix: Sequence[ChatMessage], old: str, budget: int) -> Fault | None:
+    """Why a free text must not be used; None when it may. Compaction may never make the context larger."""
+    stripped = text.strip()
+    if not any(char.isalnum() for char in stripped):
+        return Fault("empty", "the summary is empty")
+    if is_apology(stripped):
+        return Fault("apology", "the summary reads like an apology or an error")
+    if repeats_itself(stripped):
+        return Fault("repeats", "the summary repeats itself")
+    said = "\n".join(str(message.get("content") or "") for message in prefix)
+    size = count_tokens(stripped)
+    if size >= count_tokens(said) + count_tokens(old):
+        return Fault("longer", "the summary is longer than what it replaces")
+    if size > budget:
+        return Fault("over_budget", "the summary is over its budget")
+    if language_changed(spoken(prefix) or old, stripped):
+        return Fault("language", "the summary is in another language than the talk")
+    if lost := dropped(old, stripped):
+        return Fault("dropped_summary", lost)
+    return None
+
+
+def fault_of_notes(texts: Sequence[str], prefix: Sequence[ChatMessage], before: str, after: str) -> Fault | None:
+    """Why notes must not be used: `before` and `after` are the summaries they lead from and to."""
+    if language_changed(spoken(prefix), "\n".join(texts)):
+        return Fault("language", "the notes are in another language than the talk")
+    if count_tokens(after) >= count_messages(prefix) + count_tokens(before):
+        return Fault("longer", "the notes are longer than what they replace")
+    return None
+
+
+def spoken(prefix: Sequence[ChatMessage]) -> str:
+    """What people and the butler said, without what tools returned."""
+    return "\n".join(str(message.get("content") or "") for message in prefix if message.get("role") != "tool")

@@ -1,0 +1,81 @@
+"""What becomes of a model's answer: checked notes merged with those so far, or a reason why nothing changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from butler.memory.checks import Fault, fault_of_notes, fault_of_text, is_apology
+from butler.memory.claims import Deeds
+from butler.memory.extraction import Extracted, read_answer
+from butler.memory.grounding import Sources
+from butler.memory.notes import SUMMARY_TOKENS, Found, Notes
+from butler.turn import RUN
+from butler.types import ChatMessage
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The notes after a fold; `left` counts the notes of the answer that were not taken, by reason."""
+
+    notes: Notes
+    taken: int
+    left: Counter[str]
+
+
+def fold(answer: str, prefix: Sequence[ChatMessage], notes: Notes) -> Outcome | Fault:
+    """Take the answer to a fold request over, as notes or as a free text."""
+    if not answer.strip():
+        return Fault("empty", "the answer is empty")
+    try:
+        extracted = read_answer(answer)
+    except ValueError as error:
+        return Fault("unreadable", str(error))
+    deeds = Deeds(prefix, notes.render())
+    if extracted is None:
+        return _of_text(answer.strip(), prefix, notes, deeds)
+    return _of_notes(extracted, prefix, notes, deeds)
+
+
+def _of_text(text: str, prefix: Sequence[ChatMessage], notes: Notes, deeds: Deeds) -> Outcome | Fault:
+    if fault := fault_of_text(text, prefix, notes.told, SUMMARY_TOKENS):
+        return fault
+    if clause := deeds.false_claim(text):
+        return Fault("false_claim", f"the summary claims what never happened: {clause[:120]!r}")
+    return Outcome(notes.with_told(text).capped(), 1, Counter())
+
+
+def _of_notes(
+    extracted: Sequence[Extracted], prefix: Sequence[ChatMessage], notes: Notes, deeds: Deeds
+) -> Outcome | Fault:
+    if not extracted:
+        return Fault("empty", "the answer has no notes")
+    sources, found, left = Sources(prefix), list[Found](), Counter[str]()
+    for note in extracted:
+        position = sources.find(note.text, None if note.source is None else note.source - 1)
+        if is_apology(note.text):
+            left["apology"] += 1
+        elif position is None:
+            left["not_in_talk"] += 1
+        elif deeds.false_claim(note.text, is_wish=note.kind in ("goal", "question")):
+            left["false_claim"] += 1
+        else:
+            found.append(
+                Found(note.kind, note.text, _run_of(prefix, position), str(prefix[position]["role"]), note.replaces)
+            )
+    if not found:
+        reason = left.most_common(1)[0][0]
+        return Fault(reason, "none of the notes is borne out by the talk")  # type: ignore[arg-type]
+    merged = notes.merged(found).capped()
+    if fault := fault_of_notes([note.text for note in found], prefix, notes.render(), merged.render()):
+        return fault
+    return Outcome(merged, len(found), left)
+
+
+def _run_of(prefix: Sequence[ChatMessage], position: int) -> str:
+    """The run of the turn that a message belongs to."""
+    for message in reversed(prefix[: position + 1]):
+        if message.get("role") == "user":
+            return str(message.get(RUN) or "")
+    return ""

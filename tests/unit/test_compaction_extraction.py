@@ -1,0 +1,90 @@
+"""What is asked of the model, and what can be read from the many ways in which models answer (C4)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from butler.memory.extraction import ANSWER_TOKENS, fold_request, read_answer, turns_that_fit
+from butler.memory.notes import Found, Notes
+from butler.memory.tokens import count_messages, count_tokens
+from butler.types import Json
+
+NOTE = {"source": 2, "kind": "fact", "text": "Ann has a boat."}
+TALK: list[Json] = [
+    {"role": "user", "content": "The new budget for the boat is 4700 euros."},
+    {"role": "assistant", "content": "Noted."},
+]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json.dumps({"notes": [NOTE]}), json.dumps([NOTE]), f"```json\n{json.dumps({'notes': [NOTE]})}\n```",
+        json.dumps({"notes": [NOTE | {"source": "[2]", "replaces": None}]}),
+        json.dumps({"notes": [NOTE, {"kind": "idea", "text": "x"}, {"text": 3}, "x", {"text": " "}]}),
+        json.dumps({"notes": [NOTE, NOTE]})[:-24], json.dumps({"notes": [NOTE]})[:-2],
+        json.dumps({"notes": [NOTE | {"kind": "Constraint"}, NOTE | {"text": "x" * 900}]}),
+    ],
+)  # fmt: skip
+def test_notes_are_read_from_whole_fenced_bare_and_cut_off_answers(answer: str) -> None:
+    notes = read_answer(answer)
+    assert notes is not None and len(notes) == 1
+    assert (notes[0].kind, notes[0].text, notes[0].source, notes[0].replaces) == ("fact", "Ann has a boat.", 2, ())
+
+
+def test_a_plain_text_is_no_list_of_notes() -> None:
+    assert read_answer("Ann has a boat.") is None
+    assert read_answer("Notes: [1] Ann has a boat.") is None
+
+
+@given(st.text(max_size=60) | st.text(st.sampled_from('{}[]":,notextsourc 1'), max_size=60))
+def test_any_answer_is_notes_or_text_or_neither(answer: str) -> None:
+    try:
+        notes = read_answer(answer)
+    except ValueError as error:
+        assert str(error).startswith("the answer")
+    else:
+        assert notes is None or all(note.text for note in notes)
+
+
+def test_only_notes_that_this_part_may_change_are_shown_with_their_numbers() -> None:
+    notes = Notes().merged(
+        [Found("fact", "The budget for the boat is 4200 euros."), Found("fact", "Clara is allergic to peanuts.")]
+    )
+    text = fold_request(TALK, notes)[-1]["content"]
+    assert text.endswith("Notes so far on the same things, numbered:\n(1) fact: The budget for the boat is 4200 euros.")
+    assert "Clara" not in text
+
+
+def test_the_free_text_so_far_is_shown_whole() -> None:
+    request = fold_request(TALK, Notes.from_state(None, "Ann lives in Kiel."))
+    assert request[-1]["content"].startswith("Summary so far:\nAnn lives in Kiel.\n\nTalk:\n[1] user: The new budget")
+
+
+def test_a_long_prefix_is_folded_in_steps_of_whole_turns() -> None:
+    turn = [
+        {"role": "user", "content": "what about the boat? " * 60},
+        {"role": "assistant", "content": "it is fine. " * 60},
+    ]
+    limit = 6000
+    prefix = turn * 40
+    cut = turns_that_fit(prefix, Notes(), limit)
+    assert 0 < cut < len(prefix) and prefix[cut]["role"] == "user"
+    assert count_messages(fold_request(prefix[:cut], Notes())) + ANSWER_TOKENS <= limit
+    assert turns_that_fit(turn, Notes(), 100) == 2  # one turn always
+    assert turns_that_fit(turn, Notes(), limit) == 2
+
+
+def test_a_giant_result_is_shortened_in_the_request() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    prefix: list[Json] = [
+        {"role": "user", "content": "look"}, {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "waves and boats " * 50_000},
+    ]  # fmt: skip
+    request = fold_request(prefix, Notes())
+    assert count_tokens(request[-1]["content"]) < 1000
+    assert "characters left out; search_history has the whole text" in request[-1]["content"]
