@@ -181,6 +181,11 @@ class RunLogs:
             self._logs.move_to_end(run_id)
         return log
 
+    @property
+    def busy(self) -> bool:
+        """Whether any run of this process is at work, or somebody still listens to one."""
+        return any(log.busy for log in self._logs.values())
+
     def positions(self) -> dict[str, int]:
         """How far each log has come."""
         return {run_id: log.position for run_id, log in self._logs.items()}

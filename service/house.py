@@ -26,12 +26,13 @@ from nodes.context import Faculties
 from service.auth import ensure_owner
 from service.brain import Brain
 from service.butler import ButlerService
+from service.consolidating import Consolidator
 from service.decisions import Decisions
 from service.effects import settle_effects
 from service.events import RunLogs
 from service.runs import TROUBLE, Runs
 from service.upkeep import sweep_daily
-from service.wiring import Configuration, build_faculties
+from service.wiring import Configuration, build_faculties, hidden_model
 
 log = structlog.get_logger("butler.house")
 
@@ -73,8 +74,14 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
         decisions = Decisions(database, runs, faculties.judge)
         service = ButlerService(faculties, database, runs, decisions)
         await recover(service)
+        speaker = hidden_model(settings, faculties.model)
+        if speaker is not None and speaker is not faculties.model:
+            stack.push_async_callback(speaker.aclose)
+        tidying = Consolidator(
+            database, speaker, faculties.redactor, timeout=settings.compaction.timeout, busy=lambda: logs.busy
+        )
         background = [_expire(service), runs.renew_leases(), _warm(faculties), runs.brain.sweep(),
-                      service.memory.archive.keep_up(), sweep_daily(database)]  # fmt: skip
+                      service.memory.archive.keep_up(), sweep_daily(database), tidying.keep_tidy()]  # fmt: skip
         stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
         yield House(service, token)
         logs.close()

@@ -36,8 +36,6 @@ log = structlog.get_logger("butler.runs")
 LEASE_SECONDS = 30.0
 RETRY_SECONDS = 5.0
 STOP_SECONDS = 8.0
-KEPT_MESSAGE = 200
-"""So much of its message stays with a run that has ended; the transcript has the whole."""
 TROUBLE = (OperationalError, sqlite3.OperationalError, OSError)
 """The disk or its locks: the run is tried again, since nothing can be written down meanwhile."""
 
@@ -294,7 +292,7 @@ class Runs:
         def transaction(connection: Connection) -> tuple[Run | None, Run | None]:
             ended = conversations.move_run(
                 connection, run.run_id, ["running"], status, reply=redactor.text(reply), error=error, usage=usage,
-                lease_owner=None, lease_until=None, message=run.message[:KEPT_MESSAGE],
+                lease_owner=None, lease_until=None, message=run.message_head,
             )  # fmt: skip
             if ended is not None:
                 conversations.write_entries(connection, ended, entries)

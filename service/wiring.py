@@ -92,13 +92,17 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     )
 
 
-def _compactor(settings: Settings, model: ModelGateway | None) -> Compactor | None:
-    """The compactor with its own model if one is set, else the butler's; None when off or without any model."""
-    wanted = settings.compaction
-    if not wanted.enabled:
+def hidden_model(settings: Settings, model: ModelGateway | None) -> ModelGateway | None:
+    """The model for hidden calls: the one for compaction if one is set, else the butler's; None when that is off."""
+    if not settings.compaction.enabled:
         return None
     own = ModelConfig.for_compaction(settings)
-    speaker = ModelGateway(own) if own else model
+    return ModelGateway(own) if own else model
+
+
+def _compactor(settings: Settings, model: ModelGateway | None) -> Compactor | None:
+    """The compactor with its own model if one is set, else the butler's; None when off or without any model."""
+    wanted, speaker = settings.compaction, hidden_model(settings, model)
     if speaker is None:
         return None
     return Compactor(

@@ -19,6 +19,7 @@ from butler.types import Json
 RunStatus = Literal["queued", "running", "parked", "done", "failed", "cancelled"]
 ACTIVE = ("running", "parked")
 TITLE_LENGTH = 80
+HEAD_LENGTH = 200
 # Built once: SQLAlchemy takes longer to put a statement together than SQLite to run it.
 ADD_THREAD = insert(threads)
 ADD_RUN = insert(runs).returning(runs)
@@ -57,6 +58,11 @@ class Run:
     lease_until: float | None
     created_at: str
     updated_at: str
+
+    @property
+    def message_head(self) -> str:
+        """What a run that has ended keeps of its message; the transcript has the whole."""
+        return self.message[:HEAD_LENGTH]
 
     @classmethod
     def of_row(cls, row: Row[Any]) -> Run:

@@ -15,6 +15,8 @@ from butler.memory.remembered import MOST_MEMORIES, USUAL_IMPORTANCE, Memory, bl
 from butler.storage.tables import memories, memory_blocks, threads
 
 ID_LENGTH = 8
+MERGED = "consolidation"
+"""How a memory came about that the house made of others."""
 KEPT_FORGOTTEN_SECONDS = 90 * 24 * 3600
 _SHOWN = [memories.c[field.name] for field in fields(Memory)]
 _LIVE = (
@@ -107,7 +109,7 @@ def forget(connection: Connection, user_id: str, memory_id: str) -> Memory:
 
 
 def undo(connection: Connection, user_id: str, memory_id: str) -> list[Memory]:
-    """Take a forgotten memory back, or take apart one that was merged of others.
+    """Take a forgotten memory back, or take apart one that was merged of others; these are never merged again.
 
     Returns: the memories that are there again.
     Raises: ButlerError ``invalid_request`` when there is nothing to undo or the same is remembered anew.
@@ -118,7 +120,8 @@ def undo(connection: Connection, user_id: str, memory_id: str) -> list[Memory]:
         return [_revive(connection, user_id, memory.memory_id)]
     if not parts:
         raise ButlerError("invalid_request", f"{memory.memory_id} is not forgotten; there is nothing to undo.")
-    _change(connection, user_id, memory.memory_id, forgotten_at=stamp())
+    if memory.via == MERGED:  # Of doubles one was kept, and stays.
+        _change(connection, user_id, memory.memory_id, forgotten_at=stamp())
     return [_revive(connection, user_id, part) for part in parts]
 
 
@@ -224,7 +227,7 @@ def _revive(connection: Connection, user_id: str, memory_id: str) -> Memory:
     same = _same(connection, user_id, memory.text)
     if same is not None and same.memory_id != memory_id:
         raise ButlerError("invalid_request", f"The same is remembered again, as {same.memory_id}.")
-    return _change(connection, user_id, memory_id, forgotten_at=None, merged_into=None)
+    return _change(connection, user_id, memory_id, forgotten_at=None)
 
 
 def _same(connection: Connection, user_id: str, text: str) -> Memory | None:
@@ -244,7 +247,9 @@ def _row_of(connection: Connection, user_id: str, memory_id: str) -> Memory | No
 
 
 def _ids_merged_into(connection: Connection, user_id: str, memory_id: str) -> list[str]:
-    query = select(memories.c.memory_id).where(memories.c.user_id == user_id, memories.c.merged_into == memory_id)
+    query = select(memories.c.memory_id).where(
+        memories.c.user_id == user_id, memories.c.merged_into == memory_id, memories.c.forgotten_at.is_not(None)
+    )
     return list(connection.execute(query).scalars())
 
 

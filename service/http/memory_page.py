@@ -106,7 +106,7 @@ async def _page(
     html = _template().render(
         name=person.name, query=query, said=said, fault=fault, draft=draft, most=MOST_CHARACTERS,
         live=[one for one in found if one.forgotten_at is None],
-        gone=[one for one in found if one.forgotten_at is not None and one.merged_into is None],
+        gone=[one for one in found if one.forgotten_at is not None],
     )  # fmt: skip
     return HTMLResponse(html, status, HEADERS)
 
