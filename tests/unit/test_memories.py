@@ -20,6 +20,7 @@ from tests.support.parts import MAX, MIA, add_people, add_run, new_database
 
 T = TypeVar("T")
 SOURCE = Source("mia", "model", "talk", "run")
+HOUSE = Source("butler", memories.MERGED)
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_no_more_than_the_limit_are_kept(database: Database, monkeypatch: pytest
 
 def test_merging_writes_the_new_one_and_puts_the_old_ones_aside_until_undone(database: Database) -> None:
     parts = [keep(database, "likes tea", 3), keep(database, "likes green tea", 7)]
-    merged = database.write_now(lambda c: memories.merge(c, MIA.user_id, parts, "likes tea, green", SOURCE))
+    merged = database.write_now(lambda c: memories.merge(c, MIA.user_id, parts, "likes tea, green", HOUSE))
     assert merged is not None and merged.importance == 7
     assert held(database) == ["likes tea, green"]
     database.write_now(lambda c: memories.undo(c, MIA.user_id, merged.memory_id))
