@@ -51,7 +51,7 @@ def _of_notes(
 ) -> Outcome | Fault:
     if not extracted:
         return Fault("empty", "the answer has no notes")
-    sources, found, left = Sources(prefix), list[Found](), Counter[str]()
+    sources, found, left = Sources(prefix, notes.render()), list[Found](), Counter[str]()
     for note in extracted:
         position = sources.find(note.text, None if note.source is None else note.source - 1)
         if is_apology(note.text):

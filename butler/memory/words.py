@@ -36,6 +36,15 @@ _STOP = frozenset(
     wants want wanted like likes one
     """.split()  # noqa: SIM905 - a list of quoted words would be three times as long
 )
+# With these a sentence may begin although the talk has other words for it; any other first word is like a name.
+_STARTERS = frozenset(
+    """
+    need needs prefer prefers plan plans look looks seek seeks hope hopes intend intends has have had is are works lives
+    travels travel trip journey budget goal deadline date time name person people family reminder request question
+    open decided decision found result results constraint preference avoid keep save remember use total overall whole
+    current new next first last every each no not yes a an it its if at in on to of by as two three four five six
+    """.split()  # noqa: SIM905
+)
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -63,7 +72,8 @@ _MOSTLY_CAPITAL = 0.25
 class Reading:
     """What a text holds.
 
-    `letters` is the text without spaces and marks, `soft` all words and bigrams: what may be put differently.
+    `begins` are words that begin a sentence, which may be names. `letters` is the text without spaces and marks,
+    `soft` all words and bigrams: what may be put differently.
     `numbers` has the ways to understand each number, `known_numbers` those that words imply too.
     """
 
@@ -73,6 +83,7 @@ class Reading:
     words: frozenset[str]
     bigrams: frozenset[str]
     names: frozenset[str]
+    begins: frozenset[str]
     numbers: tuple[frozenset[str], ...]
     known_numbers: frozenset[str]
     codes: frozenset[str]
@@ -93,13 +104,15 @@ def read(text: str) -> Reading:
     in_codes = {way for number in _NUMBER.findall(flat) for way in _ways(number)}
     telling = frozenset(stem(word) for word in words if len(word) > 2 and word not in _STOP)
     bigrams = frozenset(run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1)))
+    names, begins = _names(whole)
     return Reading(
         text=flat,
         letters=_MARKS.sub("", flat),
         soft=telling | bigrams,
         words=telling,
         bigrams=bigrams,
-        names=_names(whole),
+        names=names,
+        begins=begins,
         numbers=numbers,
         known_numbers=frozenset(implied | in_codes),
         codes=codes,
@@ -161,17 +174,21 @@ def _plain(number: str) -> str:
     return f"{whole}.{part}" if point and part else whole
 
 
-def _names(text: str) -> frozenset[str]:
-    """Stems of the words that have a capital inside a sentence."""
+def _names(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Stems of the words that have a capital inside a sentence, and of those that begin one."""
     names: list[str] = []
+    begins: list[str] = []
     inside = 0
     for match in _WORD.finditer(text):
         word, before = match[0], text[max(0, match.start() - 6) : match.start()]
         if (not before.strip() and match.start() <= 1) or _SENTENCE.search(before):
+            first = word.casefold()
+            if len(word) > 1 and word[0].isupper() and first not in _STOP and first not in _STARTERS:
+                begins.append(stem(first))
             continue
         inside += 1
         if word[0].isupper() and len(word) > 1 and word.casefold() not in _STOP:
             names.append(stem(word.casefold()))
     if inside > 8 and len(names) > inside * _MOSTLY_CAPITAL:
-        return frozenset()
-    return frozenset(names)
+        return frozenset(), frozenset()
+    return frozenset(names), frozenset(begins)

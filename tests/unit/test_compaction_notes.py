@@ -104,7 +104,8 @@ def test_what_the_talk_does_not_say_is_no_note() -> None:
     ]
     good = "Ann's flat in Kiel has 78 square metres."
     for bad in (
-        "Ann is 28 years old.", "Ann's flat in Hamburg has 78 square metres.", "Ann's landlord raises the rent.",
+        "Ann is 28 years old.", "Tom's flat in Kiel has 78 square metres.",
+        "Ann's flat in Hamburg has 78 square metres.", "Ann's landlord raises the rent.",
         "Ann's mail is ann@kiel.invalid.", "安的公寓在汉堡,房租很高。", "アンは大阪に住んでいる。",
     ):  # fmt: skip
         answer = json.dumps({"notes": [{"source": 1, "kind": "fact", "text": text} for text in (good, bad)]})
