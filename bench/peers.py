@@ -5,7 +5,9 @@ Butler.
 from __future__ import annotations
 
 import re
+import sqlite3
 from abc import ABC, abstractmethod
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,14 @@ class Peer(ABC):
         """The end of what the server printed."""
         return "" if self._server is None else self._server.log_tail()
 
+    async def settle(self) -> None:
+        """Let the server finish what it does later, such as an index; most do nothing later."""
+        return None
+
+    def used_bytes(self) -> int:
+        """Bytes of the database pages that hold something; free ones are used again."""
+        return sum(map(_used, self.data_dir.rglob("*.db")))
+
     def disk_bytes(self) -> int:
         """Bytes of all files in the data directory; ask after a stop, so that the WAL is folded in."""
         return sum(path.stat().st_size for path in self.data_dir.rglob("*") if path.is_file())
@@ -199,6 +209,9 @@ class Butler(Peer):
     async def chat(self, text: str, thread_id: str | None = None, *, stream: bool = False) -> Turn:
         return await self._turn("/chat", _chat_body(text, thread_id), stream)
 
+    async def settle(self) -> None:
+        self._checked(await self.client.request("GET", "/search?query=harbour"))
+
     async def approve(self, turn: Turn) -> Turn:
         decisions = [{"action_id": action, "decision": "approve"} for action in turn.actions]
         return await self._turn(f"/threads/{turn.thread_id}/resume", {"decisions": decisions}, stream=False)
@@ -207,6 +220,14 @@ class Butler(Peer):
         response = await self.client.request("POST", path, body, marker=_TOKEN_EVENT if stream else None)
         outcome = self._outcome(response, stream)
         return _as_turn(outcome, response, [str(item["action_id"]) for item in outcome["approvals"]])
+
+
+def _used(path: Path) -> int:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        pages, free, size = (
+            connection.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "freelist_count", "page_size")
+        )
+    return int((pages - free) * size)
 
 
 def _chat_body(text: str, thread_id: str | None) -> dict[str, Any]:
