@@ -51,12 +51,17 @@ def build_prompt(
         history, budget_tokens=budget - count_messages([head]), tools_tokens=tools_tokens, count=count_tokens
     )
     left_out = f"{dropped} older messages were" if dropped else "Part of a long text was"
-    notice = f"{left_out} left out of this request because the talk no longer fits the model; nothing is deleted."
+    notice = (
+        f"{left_out} left out of this request because the talk no longer fits the model; nothing is deleted, and "
+        "search_history finds it."
+    )
     return Prompt([head, *(dict(message) for message in fitted)], notice)
 
 
 def _sent(message: ChatMessage) -> Json:
     """The message without what is only for the house."""
+    if RUN not in message and FAILED not in message:
+        return dict(message)
     return {key: value for key, value in message.items() if key not in (RUN, FAILED)}
 
 

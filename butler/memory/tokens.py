@@ -17,7 +17,7 @@ _UPPER = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MARKS = bytes(c for c in range(128) if not chr(c).isalnum() and c != 32)
 
 # Tokens per character. Lower-case Latin letters and spaces come as words of about four characters.
-_WORD, _CAPITAL, _DIGIT, _MARK = 0.28, 0.5, 0.6, 0.6
+_WORD, _CAPITAL, _DIGIT, _MARK = 0.28, 0.5, 1.0, 0.65
 # By the length in UTF-8: accents, Greek, Cyrillic, Arabic; Chinese, Japanese and most scripts; emoji.
 _TWO, _THREE, _FOUR = 0.8, 1.1, 2.0
 

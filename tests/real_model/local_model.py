@@ -16,9 +16,13 @@ MOST_TOKENS = 160
 
 
 class LocalModel:
-    """SmolLM2 behind an OpenAI-compatible endpoint; keeps its address when it is started again."""
+    """A model behind an OpenAI-compatible endpoint; keeps its address when it is started again.
 
-    def __init__(self, home: Path) -> None:
+    Without `weights`, a GGUF file, it is SmolLM2. `most_tokens` bounds an answer that asks for no bound of its own.
+    """
+
+    def __init__(self, home: Path, weights: Path | None = None, most_tokens: int = MOST_TOKENS) -> None:
+        self._arguments = [str(most_tokens), *([str(weights)] if weights else [])]
         self._log = home / "model.log"
         self._begun = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -37,7 +41,7 @@ class LocalModel:
         with self._log.open("ab") as log:
             self._begun = log.tell()
             self._process = subprocess.Popen(
-                [sys.executable, str(serve), str(self._port), str(MOST_TOKENS)], stdout=log, stderr=log
+                [sys.executable, str(serve), str(self._port), *self._arguments], stdout=log, stderr=log
             )
         wait_until(self._answers, "the model is loaded", 120)
 

@@ -12,6 +12,7 @@ from butler.memory.history import NO_RESULT, repair
 from butler.memory.prompt import REPLY_SHARE, SUMMARY_HEAD, SYSTEM_PROMPT, build_prompt
 from butler.memory.tokens import count_messages, count_tokens
 from butler.types import Json
+from tests.support.history import history_problem
 from tests.support.parts import registry, tool
 
 TOOLS = registry(tool("act", "allow"), tool("look", "allow"))
@@ -146,3 +147,59 @@ def test_any_history_gives_a_sound_request_that_fits_and_ends_with_the_last_mess
     assert size(prompt.messages) <= limit - limit // REPLY_SHARE
     everything = [prompt.messages[0], *repair(history)]
     assert (prompt.notice is None) == (prompt.messages == everything)
+
+
+LONG_WORDS = st.builds(
+    lambda text, times: text * times,
+    st.sampled_from(["the boat lies in the harbour. ", "船停在港口里。", "船は港にあります。", '{"a": 1, ', "🙂", "x"]),
+    st.sampled_from([1, 3, 40, 900]),
+)
+BROKEN = st.lists(
+    st.one_of(
+        st.builds(
+            lambda role, text: {"role": role, "content": text}, st.sampled_from(["user", "assistant"]), LONG_WORDS
+        ),
+        st.builds(
+            lambda ids, text: {
+                "role": "assistant", "content": text,
+                "tool_calls": [
+                    {"id": one, "type": "function", "function": {"name": "look", "arguments": "{}"}} for one in ids
+                ],
+            },
+            st.lists(st.sampled_from(["p", "q", "r", "", None]), max_size=3), st.none() | st.just("") | LONG_WORDS,
+        ),
+        st.builds(
+            lambda one, text, failed: {"role": "tool", "tool_call_id": one, "content": text} | failed,
+            st.sampled_from(["p", "q", "r", "z", None]), LONG_WORDS, st.sampled_from([{}, {"failed": True}]),
+        ),
+        st.just({"role": "assistant", "content": "hi", "shown": "hello"}),
+    ),
+    max_size=16,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=150)
+@given(BROKEN, LONG_WORDS, st.integers(2500, 6000))
+def test_a_broken_history_with_giants_in_any_script_fits_and_keeps_the_last_user_message(
+    messages: list[Json], last: str, limit: int
+) -> None:
+    history = [*messages, {"role": "user", "content": last, "run": "run-9"}]
+    prompt = build_prompt(history, summary="Ann has a boat.", tools=TOOLS, limit=limit)
+    assert repair(prompt.messages) == prompt.messages
+    assert history_problem(prompt.messages) is None
+    assert size(prompt.messages) <= limit - limit // REPLY_SHARE
+    kept = prompt.messages[-1]
+    assert kept["role"] == "user" and "run" not in kept and kept["content"][:100] == last[:100]
+    assert kept["content"] == last or (prompt.notice and "characters left out" in kept["content"])
+    assert not any("run" in message or "failed" in message for message in prompt.messages)
+    assert prompt.messages[0]["content"].startswith(SYSTEM_PROMPT)
+
+
+def test_the_estimate_counts_the_system_prompt_the_summary_and_the_tools() -> None:
+    history = [{"role": "user", "content": "hello " * 400}]
+    for summary, tools in (("", NO_TOOLS), ("Ann has a boat. " * 100, NO_TOOLS), ("", TOOLS)):
+        head = build_prompt(history, summary=summary, tools=tools, limit=10**6).messages
+        need = size(head, tools)
+        limit = -(-need * REPLY_SHARE // (REPLY_SHARE - 1)) + 1
+        assert build_prompt(history, summary=summary, tools=tools, limit=limit).notice is None
+        assert build_prompt(history, summary=summary, tools=tools, limit=limit - 20).notice is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -36,6 +37,50 @@ def test_the_oldest_turns_go_whole() -> None:
     budget = count_messages([history[0], *turn("b"), *turn("c")])
     assert fit(history, budget_tokens=budget) == ([history[0], *turn("b"), *turn("c")], 4)
     assert fit(history, budget_tokens=budget - 1) == ([history[0], *turn("c")], 8)
+
+
+def test_the_oldest_results_are_shortened_before_any_turn_goes() -> None:
+    long = "word " * 2000
+    history = [*turn("a", result=long), *turn("b", result=long), *turn("c", result=long), *turn("d")]
+    total = count_messages(history)
+    fitted, dropped = fit(history, budget_tokens=total - 2000)
+    results = [message["content"] for message in fitted if message["role"] == "tool"]
+    assert dropped == 0 and results[0] != long and results[1:] == [long, long, "fine"]
+    fitted, dropped = fit(history, budget_tokens=total - 4000)
+    results = [message["content"] for message in fitted if message["role"] == "tool"]
+    assert dropped == 0 and long not in results[:2] and results[2:] == [long, "fine"]
+    # The result that is at work goes last: an older turn goes first.
+    some = "word " * 500
+    history = [*turn("a", answer=some), *turn("b", answer=some), *turn("c", result=some)[:3]]
+    fitted, dropped = fit(history, budget_tokens=count_messages(history[4:]) + 10)
+    assert dropped == 4 and fitted == history[4:]
+
+
+def test_one_giant_does_not_cost_the_rest_of_the_talk() -> None:
+    giant = "Report about the harbour of Kiel. " + "word " * 40_000 + "The end."
+    for role in ("user", "assistant"):
+        history = [*turn("a"), *turn("b"), {"role": role, "content": giant}, *turn("c")]
+        fitted, dropped = fit(history, budget_tokens=4000)
+        assert dropped == 0 and count_messages(fitted) <= 4000
+        shown = fitted[8]["content"]
+        assert shown.startswith("Report about the harbour") and shown.endswith("The end.")
+        assert "search_history has the whole text, query: Report about harbour Kiel …]" in shown
+        assert [m for m in fitted if m is not fitted[8]] == [m for m in history if m is not history[8]]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("成都的旅行计划," * 5000, "成都的旅行计划"), ("金沢への旅行の計画です。" * 5000, "金沢への旅行の計"),
+        ('{"rows": [' + '{"id": 1}, ' * 9000, "rows"), ("= " * 20_000, ""),
+    ],
+)  # fmt: skip
+def test_the_pointer_names_words_that_the_search_finds(text: str, query: str) -> None:
+    fitted, _ = fit([{"role": "user", "content": text}], budget_tokens=1500)
+    shown = fitted[0]["content"]
+    assert (f"query: {query}" in shown) if query else ("characters left out …]" in shown)
+    number = int(re.search(r"\[… (\d+) characters left out", shown)[1])  # type: ignore[index]
+    assert number == len(text) - (len(shown) - len(pointer(number, text)))
 
 
 def test_the_tools_count_against_the_budget() -> None:
