@@ -6,7 +6,8 @@ import re
 import unicodedata
 
 MOST_WORDS = 20
-"""More words than anyone searches for; the rest of a query is not looked at."""
+LONGEST_WORD = 40
+"""More than anyone searches for; the rest of a query is not looked at, since each sign costs a look at all lines."""
 
 _SIGNS = (
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # iteration marks, kana
@@ -29,7 +30,7 @@ def spaced(text: str | None) -> str:
 
 def query_words(query: str) -> list[str]:
     """The words of a query that hold a letter or a number, in order, each once."""
-    words = unicodedata.normalize("NFKC", query).split()
+    words = [word[:LONGEST_WORD] for word in unicodedata.normalize("NFKC", query).split()]
     return list(dict.fromkeys(word for word in words if any(map(str.isalnum, word))))[:MOST_WORDS]
 
 

@@ -37,7 +37,7 @@ class Configuration:
     @property
     def tools(self) -> ToolRegistry:
         """All tools, for looking at; the built-in ones run only from `build_faculties` on."""
-        return ToolRegistry([*self.toolsets, house_tools(None, Redactor([]))])
+        return ToolRegistry([house_tools(None, Redactor([])), *self.toolsets])
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Configuration:
@@ -49,7 +49,7 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
     try:
         definitions = load_tools_file(settings.config_dir / "tools.yml", environ)
         toolsets = (declared_toolset(definitions, environ),) if definitions else ()
-        tools = ToolRegistry([*toolsets, house_tools(None, Redactor([]))])
+        tools = ToolRegistry([house_tools(None, Redactor([])), *toolsets])
     except ConfigError as error:
         problems += error.problems
         code = error.code
@@ -77,7 +77,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
     redactor = Redactor.from_environment(settings, environ)
-    tools = ToolRegistry([*configuration.toolsets, house_tools(database, redactor)])
+    tools = ToolRegistry([house_tools(database, redactor), *configuration.toolsets])
     return Faculties(
         ledger=Ledger(database, guarded=True),
         judge=Judge(configuration.policy, tools, redactor),

@@ -89,7 +89,7 @@ def memory_routes() -> APIRouter:
         found = await service_of(request).memory.listed(caller(request), query.query, forgotten=query.all)
         return json_response({"items": [memory_item(one) for one in found[: query.limit]], "total": len(found)})
 
-    @router.get("/memories/export")
+    @router.get("/memories/export", responses={200: {"content": {"application/x-ndjson": {}}}})
     async def export(request: Request) -> Response:
         """Everything, forgotten memories too, as one JSON document or as JSON lines."""
         person = caller(request)
@@ -99,7 +99,7 @@ def memory_routes() -> APIRouter:
         document = {"person": person.name, "exported_at": stamp(), "memories": items}
         return _file("memories.json", to_json(document), "application/json")
 
-    @router.post("/memories")
+    @router.post("/memories", responses={201: {"description": "New", "content": {"application/json": {}}}})
     async def add(request: Request, body: MemoryBody) -> Response:
         """Remember something; a text that is there already only gets the importance."""
         memory, new = await service_of(request).memory.add(caller(request), body.text, body.importance, "http")
