@@ -55,10 +55,11 @@ class Compactor:
         self.counts = FoldCounts()
 
     def due(self, messages: Sequence[Json], context_tokens: int) -> bool:
-        """Whether the context has grown over a threshold."""
-        return (
-            len(messages) >= self._config.trigger_messages or context_tokens >= self._config.trigger_tokens
-        ) and cut_index(messages, self._config.recent_window) > 0
+        """Whether the context has grown over a threshold, or over half of what the model takes."""
+        tokens = min(self._config.trigger_tokens, self._config.request_tokens // 2)
+        return (len(messages) >= self._config.trigger_messages or context_tokens >= tokens) and cut_index(
+            messages, self._config.recent_window
+        ) > 0
 
     def start(self, thread_id: str, messages: Sequence[Json], summary: str, notes: Sequence[Any] | None = None) -> bool:
         """Begin folding; False when that is under way, ready, backing off or there is nothing to fold.

@@ -13,12 +13,12 @@ from butler.memory.grounding import text_of
 from butler.memory.notes import Kind, Note, Notes, kind_of
 from butler.memory.shorten import shortened
 from butler.memory.tokens import count_tokens
-from butler.memory.words import holds, read
+from butler.memory.words import read
 from butler.types import ChatMessage, Json
 
 ANSWER_TOKENS = 1000
-MOST_TOUCHED = 12
-TOUCHED_SHARE = 0.3
+MOST_TOUCHED = 6
+TOUCHED_SHARE = 0.6
 NOTE_CHARS = 400
 """A longer text is no note; it was copied."""
 TEXT_CHARS = {"tool": 1_500}
@@ -84,13 +84,12 @@ def fold_request(prefix: Sequence[ChatMessage], notes: Notes) -> list[Json]:
 
 def _touched(prefix: Sequence[ChatMessage], notes: Notes) -> list[Note]:
     """The notes that this part of the talk may change: a small model shown all of them copies all of them."""
-    talk = read("\n".join(map(text_of, prefix)))
-    shares: list[tuple[float, Note]] = []
-    for note in notes.items:
-        reading = read(note.text)
-        if note.kind != "summary" and reading.soft:
-            named = any(holds(talk, part) for part in (*reading.names, *reading.codes))
-            shares.append((len(reading.soft & talk.soft) / len(reading.soft) + named * TOUCHED_SHARE, note))
+    talk = read("\n".join(map(text_of, prefix))).soft
+    shares = [
+        (len(soft & talk) / len(soft), note)
+        for note in notes.items
+        if note.kind != "summary" and (soft := read(note.text).soft)
+    ]
     touched = sorted((pair for pair in shares if pair[0] >= TOUCHED_SHARE), key=lambda pair: -pair[0])
     return sorted((note for _, note in touched[:MOST_TOUCHED]), key=lambda note: note.note_id)
 

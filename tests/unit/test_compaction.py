@@ -102,6 +102,8 @@ def test_it_is_due_over_either_threshold_and_only_when_there_is_something_to_fol
     assert subject.due(talk(3), 1000)
     assert not subject.due(talk(1), 100_000)  # all of it is the recent window
     assert not subject.due([], 100_000)
+    small, _ = compactor(request_tokens=1200)
+    assert small.due(talk(3), 600) and not small.due(talk(3), 599)  # half of what the model takes
 
 
 async def test_a_fold_is_made_of_the_oldest_turns_and_handed_over_once() -> None:
