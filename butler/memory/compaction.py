@@ -76,9 +76,7 @@ class Compactor:
             or self._back_off.get(thread_id, BackOff()).until > time.monotonic()
         ):
             return False
-        so_far = Notes.from_state(notes, summary)
-        prefix = list(messages[: turns_that_fit(messages[:cut], so_far, self._config.request_tokens)])
-        task = asyncio.create_task(self._fold(thread_id, prefix, so_far))
+        task = asyncio.create_task(self._fold(thread_id, list(messages[:cut]), summary, notes))
         self._tasks[thread_id] = task
         task.add_done_callback(lambda done: self._tasks.get(thread_id) is done and self._tasks.pop(thread_id))
         return True
@@ -159,8 +157,10 @@ class Compactor:
             task.cancel()
             log.info("compaction_gave_way", thread_id=thread_id, times=times + 1)
 
-    async def _fold(self, thread_id: str, prefix: list[Json], notes: Notes) -> None:
+    async def _fold(self, thread_id: str, prefix: list[Json], summary: str, stored: Sequence[Any] | None) -> None:
         try:
+            notes = Notes.from_state(stored, summary)
+            prefix = prefix[: turns_that_fit(prefix, notes, self._config.request_tokens)]
             answer = await self._model.complete(
                 fold_request(prefix, notes), purpose="compaction", timeout=self._config.timeout,
                 max_tokens=ANSWER_TOKENS, schema=SCHEMA,
@@ -198,6 +198,6 @@ def _fault_of(error: Exception) -> Fault:
 def cut_index(messages: Sequence[Json], recent_window: int) -> int:
     """How many of the oldest messages may fold: whole turns before the recent window and before any open call."""
     limit = min(len(messages) - recent_window, unanswered(messages))
-    starts = [index for index, message in enumerate(messages) if message["role"] == "user"]
+    starts = [index for index, message in enumerate(messages) if message.get("role") == "user"]
     usable = [index for index in starts if 0 < index <= limit]
     return usable[-1] if usable else 0

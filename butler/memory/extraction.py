@@ -94,13 +94,13 @@ def _touched(prefix: Sequence[ChatMessage], notes: Notes) -> list[Note]:
     return sorted((note for _, note in touched[:MOST_TOUCHED]), key=lambda note: note.note_id)
 
 
-def _line(number: int, message: ChatMessage, most: int = OTHER_CHARS) -> str:
-    role = str(message["role"])
-    text = shortened(str(message.get("content") or ""), min(most, TEXT_CHARS.get(role, OTHER_CHARS)))
-    calls = "".join(
-        f" [calls {call['function']['name']} {shortened(str(call['function']['arguments']), TEXT_CHARS['tool'])}]"
-        for call in message.get("tool_calls") or ()
-    )
+def _line(number: int, message: ChatMessage) -> str:
+    role = str(message.get("role"))
+    text = shortened(str(message.get("content") or ""), TEXT_CHARS.get(role, OTHER_CHARS))
+    calls = ""
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        calls += f" [calls {function.get('name')} {shortened(str(function.get('arguments')), TEXT_CHARS['tool'])}]"
     return f"[{number}] {role}: {text}{calls}"
 
 
@@ -109,7 +109,7 @@ def turns_that_fit(prefix: Sequence[ChatMessage], notes: Notes, tokens: int) -> 
     room = tokens - ANSWER_TOKENS - count_tokens(INSTRUCTION) - count_tokens(notes.render()) - 500
     used, fitting = 0, 0
     for number, message in enumerate(prefix, 1):
-        if message["role"] == "user" and number > 1:
+        if message.get("role") == "user" and number > 1:
             fitting = number - 1
         used += count_tokens(_line(number, message)) + 1
         if used > room and fitting:

@@ -62,7 +62,7 @@ def _of_notes(
             left["false_claim"] += 1
         else:
             found.append(
-                Found(note.kind, note.text, _run_of(prefix, position), str(prefix[position]["role"]), note.replaces)
+                Found(note.kind, note.text, _run_of(prefix, position), str(prefix[position].get("role")), note.replaces)
             )
     if not found:
         reason = left.most_common(1)[0][0]

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from butler.memory.checks import Fault
+from butler.memory.compaction import cut_index
 from butler.memory.extraction import ANSWER_TOKENS, fold_request, read_answer, turns_that_fit
+from butler.memory.folding import fold
 from butler.memory.notes import Found, Notes
 from butler.memory.tokens import count_messages, count_tokens
 from butler.types import Json
@@ -88,3 +91,32 @@ def test_a_giant_result_is_shortened_in_the_request() -> None:
     request = fold_request(prefix, Notes())
     assert count_tokens(request[-1]["content"]) < 1000
     assert "characters left out; search_history has the whole text" in request[-1]["content"]
+
+
+BROKEN: st.SearchStrategy[list[Json]] = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["user", "assistant", "tool"])},
+        optional={
+            "content": st.none() | st.text(max_size=40) | st.just([{"type": "text", "text": "Ann has a boat."}]),
+            "tool_calls": st.lists(
+                st.fixed_dictionaries({}, optional={"id": st.sampled_from(["a", None]), "function": st.just({})}),
+                max_size=2,
+            ),
+            "tool_call_id": st.sampled_from(["a", "b", None]),
+        },
+    ),
+    max_size=12,
+)
+ANSWERS = st.sampled_from(
+    [json.dumps({"notes": [NOTE]}), "Ann has a boat.", "", json.dumps({"notes": [NOTE | {"source": -7}]}), "{", "sent"]
+)
+
+
+@given(BROKEN, ANSWERS, st.text(max_size=30))
+def test_any_history_folds_or_does_not_and_never_raises(history: list[Json], answer: str, summary: str) -> None:
+    notes = Notes.from_state(None, summary)
+    prefix = history[: turns_that_fit(history, notes, 3000)]
+    fold_request(prefix, notes)
+    outcome = fold(answer, prefix, notes)
+    assert isinstance(outcome, Fault) or outcome.notes.render()
+    assert 0 <= cut_index(history, 2) <= len(history)
