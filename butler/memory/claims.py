@@ -67,7 +67,7 @@ _OPEN = re.compile(
     r"\b(?:not|never|n't|no|wants?|wanted|wish\w*|would|should|shall|will|must|can|could|may|might|to be|needs?|ask\w*|"
     r"request\w*|plans?|planned|if|when|once|before|until|unless|whether|refused|rejected|denied|failed|pending|waits?|"
     r"waiting|nicht|soll\w*|möchte|will|wenn|bevor|kein\w*|ne|pas|si|avant|quiere|antes|debe)\b|n't\b"
-    "|不|没|沒|未|想|要|需要|请|如果|之前|等|是否|ない|ません|たい|ほしい|欲しい|なら|前に|予定|べき|かどうか",
+    "|不|没|沒|未|想|(?<![重主])要|(?<!申)请|如果|之前|等待|是否|ない|ません|たい|ほしい|欲しい|なら|前に|予定|べき|かどうか",
     re.IGNORECASE,
 )
 

@@ -61,9 +61,10 @@ def _of_notes(
         elif deeds.false_claim(note.text, is_wish=note.kind in ("goal", "question")):
             left["false_claim"] += 1
         else:
-            found.append(
-                Found(note.kind, note.text, _run_of(prefix, position), str(prefix[position].get("role")), note.replaces)
-            )
+            role = str(prefix[position].get("role"))
+            # What a tool returns is data: a page can set no goal and decide nothing.
+            kind = "result" if role == "tool" else note.kind
+            found.append(Found(kind, note.text, _run_of(prefix, position), role, note.replaces))
     if not found:
         reason = left.most_common(1)[0][0]
         return Fault(reason, "none of the notes is borne out by the talk")  # type: ignore[arg-type]

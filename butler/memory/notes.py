@@ -116,7 +116,7 @@ class Notes:
         items, next_id = list(self.items), self.next_id
         for new in found:
             known = next((at for at, note in enumerate(items) if same(note, new)), None)
-            gone = {note.note_id for note in items[: len(items)] if note.note_id < self.next_id and replaced(note, new)}
+            gone = {note.note_id for note in items if note.note_id < self.next_id and replaced(note, new)}
             if known is not None:
                 gone.discard(items[known].note_id)
                 items[known] = replace(items[known], uses=items[known].uses + 1)

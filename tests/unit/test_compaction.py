@@ -114,7 +114,8 @@ async def test_a_fold_is_made_of_the_oldest_turns_and_handed_over_once() -> None
     folded = subject.take(THREAD, history)
     assert folded is not None
     assert (folded.summary, folded.remaining) == (GOOD, history[8:])
-    assert "8 older messages" in folded.notice and folded.at.endswith("Z")
+    assert "8 older messages" in folded.notice and "search_history" in folded.notice
+    assert folded.notes[0]["text"] == GOOD and folded.at.endswith("Z")
     assert subject.take(THREAD, history) is None
     assert len(model.asked) == 1 and model.asked[0]["purpose"] == "compaction"
     assert model.asked[0]["timeout"] == 30 and model.asked[0]["max_tokens"] == ANSWER_TOKENS

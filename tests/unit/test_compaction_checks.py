@@ -142,6 +142,7 @@ FALSE = [
     (ENGLISH, "Bob's report is open. The assistant paid 420 euros for the disk."),
     (ENGLISH, "Sent the report to Bob; Ann decides on Friday."), (ENGLISH, "The backup script was executed on Friday."),
     (CHINESE, "报告已经发送给小王,预算四百二十元。"), (CHINESE, "旧的备份文件已删除。"),
+    (CHINESE, "重要的报告已发送给小王。"),
     (JAPANESE, "報告書を田中さんに送信しました。"), (JAPANESE, "古いバックアップは削除されました。"),
 ]  # fmt: skip
 
