@@ -11,8 +11,12 @@ from butler.memory.claims import Deeds
 from butler.memory.extraction import Extracted, read_answer
 from butler.memory.grounding import Sources
 from butler.memory.notes import SUMMARY_TOKENS, Found, Notes
+from butler.memory.words import read
 from butler.turn import RUN
 from butler.types import ChatMessage
+
+MANY = 6
+"""From so many notes on, an answer that is mostly repetition comes from a model that does not follow."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,9 @@ def _of_notes(
 ) -> Outcome | Fault:
     if not extracted:
         return Fault("empty", "the answer has no notes")
+    distinct = len({read(note.text).letters for note in extracted})
+    if len(extracted) >= MANY and distinct * 2 < len(extracted):
+        return Fault("repeats", f"the answer says {distinct} things {len(extracted)} times")
     sources, found, left = Sources(prefix, notes.render()), list[Found](), Counter[str]()
     for note in extracted:
         position = sources.find(note.text, None if note.source is None else note.source - 1)

@@ -90,6 +90,8 @@ def test_what_repeats_itself_is_refused() -> None:
     assert reason("I'm a big business! " * 90, talk) == "repeats"
     assert reason("Ann likes the boat. Ann likes the boat. Ann likes the boat. Fine.", talk) == "repeats"
     assert reason("船在港口里停着呢。" * 5, [{"role": "user", "content": "船在港口里停着呢。" * 90}]) == "repeats"
+    again = notes_answer(*["The budget for the new disk is 420 euros."] * 6, "Ann decides about it on Friday.")
+    assert reason(again) == "repeats"
     varied = " ".join(f"Boat {number} belongs to the person with the number {number * 7919}." for number in range(20))
     assert not repeats_itself(varied)
 
