@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.real_model,
     pytest.mark.skipif(not WEIGHTS, reason="BUTLER_TEST_WEIGHTS names no weights; see tests/real_model/weights.py"),
 ]
-LEAST_KEPT = 8
+LEAST_KEPT = 7
 
 
 @pytest.fixture
