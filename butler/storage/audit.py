@@ -12,6 +12,8 @@ from butler.storage.tables import audit
 AuditEvent = Literal[
     "requested", "allowed", "refused", "approved", "edited", "responded", "rejected", "expired", "cancelled",
     "attempt_refused", "started", "done", "failed", "unknown", "repeated", "granted", "revoked", "thread_deleted",
+    "approved_in_part", "escalated", "changes_requested", "shown",
+    "user_added", "role_changed", "user_disabled", "user_enabled", "token_created", "token_rotated", "token_revoked",
 ]  # fmt: skip
 
 
