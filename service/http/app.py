@@ -8,6 +8,7 @@ from service.auth import Doorkeeper
 from service.butler import ButlerService
 from service.http import problems
 from service.http.approvals import approval_routes
+from service.http.audit import audit_routes
 from service.http.chat import chat_routes
 from service.http.health import health_routes
 from service.http.pages import page_routes
@@ -21,7 +22,14 @@ def create_app(service: ButlerService) -> FastAPI:
     app = FastAPI(title="Butler", version="1", docs_url=None, redoc_url=None)
     app.state.service = service
     problems.install(app)
-    for routes in (chat_routes(), approval_routes(), thread_routes(), health_routes(), page_routes()):
+    for routes in (
+        chat_routes(),
+        approval_routes(),
+        audit_routes(),
+        thread_routes(),
+        health_routes(),
+        page_routes(),
+    ):
         app.include_router(routes)
     app.add_middleware(Door, doorkeeper=Doorkeeper(service.database))
     return app
