@@ -11,7 +11,6 @@ from starlette.responses import Response
 from butler.approvals import grants
 from butler.approvals.show import approval
 from service.approvals import list_approvals
-from service.events import to_json
 from service.http.bodies import DecisionBody, ExactJsonRoute
 from service.http.chat import json_response, service_of
 from service.http.security import caller
@@ -67,7 +66,7 @@ def approval_routes() -> APIRouter:
         found = await service_of(request).database.read(lambda connection: grants.visible_to(connection, person))
         return json_response({"items": [grant.public() for grant in found]})
 
-    @router.delete("/grants/{grant_id}")
+    @router.delete("/grants/{grant_id}", status_code=204)
     async def revoke(request: Request, grant_id: str) -> Response:
         """End a grant now."""
         person = caller(request)

@@ -17,6 +17,7 @@ from butler.storage import audit
 from butler.types import Json
 from service.events import to_json
 from service.http.chat import json_response, service_of
+from service.http.openapi import TABLES
 from service.http.security import caller
 
 
@@ -50,7 +51,7 @@ def audit_routes() -> APIRouter:
     """The routes of this file."""
     router = APIRouter()
 
-    @router.get("/audit")
+    @router.get("/audit", responses=TABLES)
     async def read_audit(request: Request, query: Annotated[AuditQuery, Query()]) -> Response:
         """Audit rows, oldest first; for admins."""
         service = service_of(request)

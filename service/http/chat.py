@@ -11,10 +11,17 @@ from butler.errors import ButlerError
 from service.butler import ButlerService
 from service.events import RunLog, to_json
 from service.http.bodies import ChatBody, ExactJsonRoute, ResumeBody
+from service.http.openapi import ANSWERED
 from service.http.security import caller
 from service.tickets import Ticket
 
 SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
 
 
 def service_of(request: Request) -> ButlerService:
@@ -31,7 +38,7 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 def stream(log: RunLog, position: int) -> Response:
     """A run's events as server-sent events; a client that goes away cancels nothing."""
-    return StreamingResponse(log.follow(position), headers=SSE_HEADERS, media_type="text/event-stream")
+    return EventStream(log.follow(position), headers=SSE_HEADERS)
 
 
 def wants_stream(request: Request) -> bool:
@@ -55,13 +62,13 @@ def chat_routes() -> APIRouter:
     """The routes of this file."""
     router = APIRouter(route_class=ExactJsonRoute)
 
-    @router.post("/chat")
+    @router.post("/chat", responses=ANSWERED)
     async def chat(request: Request, body: ChatBody) -> Response:
         """Say something to the butler."""
         ticket = await service_of(request).chat(caller(request), body.message, body.thread_id, body.if_parked)
         return await answer(request, ticket, body.wait)
 
-    @router.post("/threads/{thread_id}/resume")
+    @router.post("/threads/{thread_id}/resume", responses=ANSWERED)
     async def resume(request: Request, thread_id: str, body: ResumeBody) -> Response:
         """Decide pending actions of a thread; it goes on by itself."""
         decided = await service_of(request).decisions.in_thread(thread_id, body.read(), caller(request), "http")
@@ -73,13 +80,13 @@ def chat_routes() -> APIRouter:
         """The Outcome of a run as it stands."""
         return json_response(await service_of(request).run_outcome(caller(request), run_id))
 
-    @router.get("/runs/{run_id}/events")
+    @router.get("/runs/{run_id}/events", response_class=EventStream)
     async def events(request: Request, run_id: str) -> Response:
         """Join a run: what was missed, then what comes."""
         log = await service_of(request).run_log(caller(request), run_id)
         return stream(log, log.index_after(last_event_id(request)))
 
-    @router.post("/runs/{run_id}/cancel")
+    @router.post("/runs/{run_id}/cancel", status_code=202)
     async def cancel(request: Request, run_id: str) -> Response:
         """End a run; its outcome follows as ``cancelled``."""
         await service_of(request).cancel(caller(request), run_id, "http")

@@ -10,8 +10,10 @@ from starlette.responses import Response
 from butler.types import Json
 from service.commands import no_rows
 from service.http.chat import json_response, service_of
+from service.http.openapi import Responses
 
 PROBE_SECONDS = 10.0
+NOT_READY: Responses = {503: {"description": "A check failed", "content": {"application/json": {}}}}
 
 
 class Health:
@@ -62,7 +64,7 @@ def health_routes() -> APIRouter:
         """200 while the process lives."""
         return json_response({"status": "ok"})
 
-    @router.get("/readyz")
+    @router.get("/readyz", responses=NOT_READY)
     async def ready(request: Request) -> Response:
         """200 when every check is ok, else 503; each check by name."""
         checks = await health.checks(request)

@@ -11,10 +11,23 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from butler.errors import ButlerError
 from service.auth import Doorkeeper
 from service.http.chat import service_of
+from service.http.openapi import PROBLEM_TYPE, Responses
 from service.http.security import COOKIE, presented_token
 
 WEB = Path(__file__).parent.parent / "web"
 TYPES = {".css": "text/css", ".js": "text/javascript"}
+OTHER_TYPES: Responses = {200: {"content": {"text/javascript": {}}}}
+LOGGED_IN: Responses = {
+    303: {"description": "The token is in the cookie now; the page follows"},
+    401: {"description": "The form that asks for a token", "content": {"text/html": {}}},
+    403: {"description": "An agent has no page", "content": {PROBLEM_TYPE: {}}},
+}
+
+
+class Asset(Response):
+    """A style; a script names its own type."""
+
+    media_type = "text/css"
 
 
 def page_routes() -> APIRouter:
@@ -22,7 +35,7 @@ def page_routes() -> APIRouter:
     router = APIRouter()
     assets = {path.name: path for path in WEB.iterdir() if path.suffix in TYPES}
 
-    @router.get("/")
+    @router.get("/", response_class=HTMLResponse, responses=LOGGED_IN)
     async def start(request: Request, token: str | None = None) -> Response:
         """The page; with a token in the link, set the cookie and drop the token from the address."""
         doorkeeper = Doorkeeper(service_of(request).database)
@@ -36,12 +49,12 @@ def page_routes() -> APIRouter:
             raise ButlerError("forbidden", "An agent speaks on the agent socket only; the page is for people.")
         return page("index.html", user=person.name)
 
-    @router.get("/login")
+    @router.get("/login", response_class=HTMLResponse)
     async def login() -> Response:
         """The form that takes a token."""
         return page("login.html", refused="")
 
-    @router.get("/web/{name}")
+    @router.get("/web/{name}", response_class=Asset, responses=OTHER_TYPES)
     async def asset(name: str) -> Response:
         """A script or style of the page."""
         path = assets.get(name)

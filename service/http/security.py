@@ -100,7 +100,7 @@ class Door:
             await response(scope, receive, send_guarded)
 
     async def _person(self, scope: Scope, headers: Headers) -> Principal | None:
-        if scope["path"] in OPEN_PATHS or scope["path"].startswith("/web/"):
+        if not needs_token(scope["path"]):
             return None
         client = (scope.get("client") or ("?",))[0]
         token, by_cookie = presented_token(headers)
@@ -115,6 +115,11 @@ class Door:
             raise ButlerError("forbidden", "An agent speaks on the agent socket only; HTTP is for people.")
         self._calls.take(person.user_id)
         return person
+
+
+def needs_token(path: str) -> bool:
+    """Whether the door asks for a token on that path; what is open checks for itself whom it shows what."""
+    return path not in OPEN_PATHS and not path.startswith("/web/")
 
 
 def presented_token(headers: Headers) -> tuple[str, bool]:

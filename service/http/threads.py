@@ -69,7 +69,7 @@ def thread_routes() -> APIRouter:
 
         return json_response({"items": await service_of(request).database.read(read)})
 
-    @router.delete("/threads/{thread_id}")
+    @router.delete("/threads/{thread_id}", status_code=204)
     async def delete(request: Request, thread_id: str) -> Response:
         """Delete a thread; audit rows stay."""
         await service_of(request).delete_thread(caller(request), thread_id, "http")

@@ -1,0 +1,82 @@
+"""A running house with people of every role and things of theirs, made when a test asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.support.client import Client, Json
+from tests.support.orders import approve, call, fresh, park
+from tests.support.server import ButlerServer
+
+WHOSE = ("member's", "admin's", "unknown")
+UNKNOWN = "no-such-thing-1234"
+
+
+def people(server: ButlerServer) -> dict[str, Client]:
+    """A client for each kind of caller; ``member`` is who owns the member's things, ``other`` another member."""
+    return {
+        "nobody": server.client(None),
+        "forger": server.client("wrong-token"),
+        "agent": server.user_add("anna", "agent"),
+        "member": server.user_add("mia", "member"),
+        "other": server.user_add("ben", "member"),
+        "admin": server.client(),
+        "second admin": server.user_add("ada", "admin"),
+    }
+
+
+@dataclass
+class Stage:
+    """The house and its people. Things by kind are named like the parameters of the paths."""
+
+    server: ButlerServer
+    people: dict[str, Client]
+    _kept: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def admin(self) -> Client:
+        """The owner."""
+        return self.people["admin"]
+
+    def thing(self, kind: str, whose: str, *, new: bool = False) -> str:
+        """The id of a thing; `new` makes one that nothing has touched.
+
+        Raises: LookupError for a kind that nobody taught this stage: teach it here.
+        """
+        if whose == "unknown":
+            return UNKNOWN
+        key = (kind, whose)
+        if new or key not in self._kept:
+            self._kept[key] = self._make(kind, self.people[whose.removesuffix("'s")])
+        return self._kept[key]
+
+    def _make(self, kind: str, client: Client) -> str:
+        match kind:
+            case "thread_id" | "run_id":
+                return str(park(client, fresh())[kind])
+            case "action_id":
+                return str(park(client, fresh())["approvals"][0]["action_id"])
+            case "grant_id":
+                return self._grant(client)
+            case "name":
+                return "page.css"
+        raise LookupError(f"nothing here makes a {kind!r} for a path; add it to tests/security/stage.py")
+
+    def _grant(self, client: Client) -> str:
+        """A grant over later calls of that user, given by the owner."""
+        before = {grant["grant_id"] for grant in self.admin.get("/grants")["items"]}
+        text = fresh("granted")
+        parked = client.chat(call("steady_line", text))
+        wish = {"scope": "user", "args": {"text": text}}
+        self.admin.decided(parked["thread_id"], approve(parked["approvals"][0], grant=wish))
+        [made] = [one for one in self.admin.get("/grants")["items"] if one["grant_id"] not in before]
+        return str(made["grant_id"])
+
+    def state(self) -> Json:
+        """What a refused request must not have changed: the things kept so far, as an admin sees them."""
+        seen: Json = {}
+        for (kind, whose), value in self._kept.items():
+            address = {"thread_id": "/threads/", "run_id": "/runs/", "action_id": "/approvals/"}.get(kind)
+            if address:
+                seen[f"{kind} {whose}"] = self.admin.request("GET", address + value).json()
+        return seen
