@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from butler.approvals import deadlines
 from butler.clock import stamp
 from butler.errors import ConfigError, Problem
+from butler.redact import Redactor
 from butler.storage import conversations
 from butler.storage.conversations import Run
 from butler.storage.database import Database
@@ -56,7 +57,7 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
         for path in (settings.database_path, settings.data_dir / "checkpoints.db"):
             make_private(path)
         await asyncio.to_thread(migrate, settings.database_path)
-        database = Database(settings.database_path)
+        database = Database(settings.database_path, redactor=Redactor.from_environment(settings, environ))
         stack.callback(database.close)
         wanted = settings.owner_token.get_secret_value() if settings.owner_token else None
         token = await database.write(lambda connection: ensure_owner(connection, settings.data_dir, wanted))

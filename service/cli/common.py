@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from butler.redact import Redactor
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
 from config.environment import read_environment
@@ -53,7 +54,7 @@ def open_database(settings: Settings) -> Iterator[Database]:
     # SQLite would make the file as the umask says.
     os.close(os.open(settings.database_path, os.O_RDWR | os.O_CREAT, 0o600))
     migrate(settings.database_path)
-    database = Database(settings.database_path)
+    database = Database(settings.database_path, redactor=Redactor.from_environment(settings, read_environment().values))
     try:
         yield database
     finally:

@@ -58,7 +58,9 @@ def audit_routes() -> APIRouter:
         if not caller(request).is_admin:
             raise ButlerError("forbidden", "Only an admin reads the audit.")
         since = stamp(query.since if query.since.tzinfo else query.since.replace(tzinfo=UTC)) if query.since else None
-        rows = await service.database.read(lambda connection: audit.rows_since(connection, since, query.limit))
+        rows = await service.database.read(
+            lambda connection: audit.read_rows(connection, audit.Filter(since), query.limit)
+        )
         return _audit_response(request, service.faculties.redactor.json(rows))
 
     return router
