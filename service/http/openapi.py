@@ -33,6 +33,13 @@ _PROBLEM: Json = {
     "required": ["type", "title", "status", "detail", "code"],
 }
 
+_EVENT: Json = {
+    "type": "object",
+    "description": "One server-sent event of a run; `data` is JSON and depends on `event`.",
+    "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
+
 
 class DocumentedApp(FastAPI):
     """FastAPI, whose document also tells what this house answers when it refuses."""
@@ -70,6 +77,9 @@ def _complete(method: str, path: str, operation: Json) -> None:
         statuses |= {404, 409, 410, 413}
     elif method != "get":
         statuses.add(409)
+    for answer in responses.values():
+        if "text/event-stream" in answer.get("content", {}):
+            answer["content"]["text/event-stream"] = {"schema": _EVENT}
     for status in sorted(statuses):
         if status == 422 or str(status) not in responses:
             content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
