@@ -19,8 +19,13 @@ from config.problems import ConfigError
 from config.settings import unknown_variables
 from config.tools_file import load_tools_file
 from service import doctor as doctor_checks
-from service.cli.common import DONE, FAILED, REFUSED, USAGE, configuration, counted
+from service.cli.approvals import approvals_app
+from service.cli.common import DONE, FAILED, USAGE, configuration, counted
+from service.cli.deciding import approve, deny, respond
+from service.cli.exits import exit_status
+from service.cli.grants import grants_app
 from service.cli.policy import policy_app
+from service.cli.threads import threads
 from service.cli.users import user_app
 from service.doctor import Finding, State
 from service.doctor_model import model as check_model
@@ -28,7 +33,6 @@ from service.doctor_model import model as check_model
 if TYPE_CHECKING:
     from service.wiring import Configuration
 
-REFUSALS = frozenset({"unauthorized", "forbidden", "not_an_approver"})
 MARKS: dict[State, str] = {"good": "[green]ok[/]", "note": "[yellow]--[/]", "bad": "[red]!![/]"}
 
 app = typer.Typer(
@@ -40,6 +44,10 @@ app = typer.Typer(
 )
 app.add_typer(user_app, name="user")
 app.add_typer(policy_app, name="policy")
+app.add_typer(approvals_app, name="approvals")
+app.add_typer(grants_app, name="grants")
+for command in (approve, deny, respond, threads):
+    app.command()(command)
 
 
 @app.command()
@@ -76,7 +84,7 @@ def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Findin
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and give its exit status: 0 done, 2 usage or configuration, 4 refused, 5 failed."""
+    """Run one command and give its exit status: 0 done, 2 usage, 3 parked, 4 refused, 5 failed."""
     try:
         app(args=list(arguments), prog_name="butler")
     except SystemExit as end:
@@ -87,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
         return USAGE
     except ButlerError as error:
         print(f"butler: {error.detail}", file=sys.stderr)
-        return REFUSED if error.code in REFUSALS else USAGE if error.status == 422 else FAILED
+        return exit_status(error)
     except (OSError, SQLAlchemyError) as error:
         print(f"butler: {error}", file=sys.stderr)
         return FAILED
