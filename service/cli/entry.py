@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from service.cli.exits import exit_status
 from service.cli.grants import grants_app
 from service.cli.policy import policy_app
 from service.cli.threads import threads
+from service.cli.tokens import token_app
 from service.cli.users import user_app
 from service.doctor import Finding, State
 from service.doctor_model import model as check_model
@@ -42,6 +44,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+user_app.add_typer(token_app, name="token")
 app.add_typer(user_app, name="user")
 app.add_typer(policy_app, name="policy")
 app.add_typer(approvals_app, name="approvals")
@@ -96,7 +99,7 @@ def run(arguments: Sequence[str]) -> int:
     except ButlerError as error:
         print(f"butler: {error.detail}", file=sys.stderr)
         return exit_status(error)
-    except (OSError, SQLAlchemyError) as error:
+    except (OSError, SQLAlchemyError, sqlite3.Error) as error:
         print(f"butler: {error}", file=sys.stderr)
         return FAILED
     return DONE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from butler.storage.database import Database
-from butler.storage.users import user_of_token
+from butler.storage.tokens import user_of_token
 from service.cli import run
 from tests.support.scripted_model import ScriptedModel
 
