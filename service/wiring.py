@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
@@ -15,10 +16,12 @@ from butler.redact import Redactor
 from butler.storage.database import Database
 from butler.tools.declared import declared_toolset
 from butler.tools.registry import ToolRegistry
+from config.notify_file import ChannelDefinition, load_notify_file, owners_channels
 from config.policy_file import PolicyFile, load_policy_file
 from config.settings import Settings
 from config.tools_file import load_tools_file
 from nodes.context import Faculties
+from service.notify.channels import secrets_of_channels
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,11 @@ class Configuration:
     settings: Settings
     tools: ToolRegistry
     policy: Policy
+    channels: tuple[ChannelDefinition, ...] = ()
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Configuration:
-    """Read tools.yml and policy.yml. Raises ConfigError with every fault of both files."""
+    """Read tools.yml, policy.yml and who is to be notified. Raises ConfigError with every fault of all of them."""
     problems: list[Problem] = []
     code = "invalid_config"
     tools, policy_file = ToolRegistry([]), PolicyFile()
@@ -45,12 +49,21 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
         policy_file = load_policy_file(settings.config_dir / "policy.yml")
     except ConfigError as error:
         problems += error.problems
+    channels: list[ChannelDefinition] = []
+    for read in (
+        partial(owners_channels, settings.notify_urls),
+        partial(load_notify_file, settings.config_dir / "notify.yml", environ),
+    ):
+        try:
+            channels += read()
+        except ConfigError as error:
+            problems += error.problems
     policy = Policy(policy_file)
     if not problems:
         problems += (*policy.mistaken_tools(tools.names()), *policy.mistaken_args(tools.specs()))
     if problems:
         raise ConfigError(problems, code)
-    return Configuration(settings, tools, policy)
+    return Configuration(settings, tools, policy, tuple(channels))
 
 
 def build_faculties(configuration: Configuration, database: Database, environ: Mapping[str, str]) -> Faculties:
@@ -58,7 +71,9 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     settings = configuration.settings
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
-    redactor = Redactor.from_environment(settings, environ)
+    channels = configuration.channels
+    variables = {name for channel in channels for name in channel.variables}
+    redactor = Redactor.from_environment(settings, environ, variables, secrets_of_channels(channels))
     return Faculties(
         ledger=Ledger(database, guarded=True),
         judge=Judge(configuration.policy, configuration.tools, redactor),
