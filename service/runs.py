@@ -29,6 +29,7 @@ from nodes.rounds import Round
 from service.brain import Brain
 from service.effects import settle_effects
 from service.events import RunLog, RunLogs
+from service.notify.hooks import Told, nobody
 from service.outcomes import NO_USAGE, entries_of_turn, outcome, said_so_far
 
 log = structlog.get_logger("butler.runs")
@@ -43,12 +44,15 @@ TROUBLE = (OperationalError, sqlite3.OperationalError, OSError)
 class Runs:
     """Starts, drives, parks, finishes and cancels runs. Whoever moved a run to ``running`` calls `drive` once."""
 
-    def __init__(self, brain: Brain, faculties: Faculties, database: Database, logs: RunLogs) -> None:
+    def __init__(
+        self, brain: Brain, faculties: Faculties, database: Database, logs: RunLogs, tell: Told = nobody
+    ) -> None:
         self.owner = new_id()
         self.logs = logs
         self.brain = brain
         self._faculties = faculties
         self._database = database
+        self._tell = tell
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._rounds: WeakValueDictionary[str, Round] = WeakValueDictionary()
         self._working: dict[str, asyncio.Task[Any]] = {}
@@ -296,6 +300,7 @@ class Runs:
             )  # fmt: skip
             if ended is not None:
                 conversations.write_entries(connection, ended, entries)
+                self._tell(connection, ended)
             following = None if self.draining else conversations.start_next(connection, run.thread_id, lease)
             return ended, following
 

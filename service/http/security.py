@@ -18,6 +18,7 @@ from service.http.problems import internal, of_error
 
 COOKIE = "butler_token"
 OPEN_PATHS = frozenset({"/healthz", "/", "/login"})
+LINKS = "/decide/"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_BODY_BYTES = 4 * 1024 * 1024
 HEADERS = (
@@ -63,6 +64,7 @@ class Door:
         self._doorkeeper = doorkeeper
         self._calls = RateLimit(per_second=1000, burst=5000)
         self._failures = RateLimit(per_second=10, burst=300)
+        self._links = RateLimit(per_second=10, burst=300)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or refuse it with a problem response."""
@@ -100,9 +102,12 @@ class Door:
             await response(scope, receive, send_guarded)
 
     async def _person(self, scope: Scope, headers: Headers) -> Principal | None:
+        client = (scope.get("client") or ("?",))[0]
+        if scope["path"].startswith(LINKS):
+            # Whoever has the link needs no token; who guesses at links is slowed down like who guesses at tokens.
+            self._links.take(client)
         if not needs_token(scope["path"]):
             return None
-        client = (scope.get("client") or ("?",))[0]
         token, by_cookie = presented_token(headers)
         try:
             person = await self._doorkeeper.who(token)
@@ -119,7 +124,7 @@ class Door:
 
 def needs_token(path: str) -> bool:
     """Whether the door asks for a token on that path; what is open checks for itself whom it shows what."""
-    return path not in OPEN_PATHS and not path.startswith("/web/")
+    return path not in OPEN_PATHS and not path.startswith(("/web/", LINKS))
 
 
 def presented_token(headers: Headers) -> tuple[str, bool]:

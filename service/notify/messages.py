@@ -94,9 +94,12 @@ def json_text(value: object) -> str:
 
     It still reads back as exactly the same value.
     """
-    text = canonical_json(value)
-    text = "".join(_escaped(char) if _is_unseen(char) else char for char in text)
-    return _LURES.sub(lambda found: _escaped(found.group()), text)
+    return _LURES.sub(lambda found: _escaped(found.group()), seen(canonical_json(value)))
+
+
+def seen(text: str, keep: str = "") -> str:
+    """A text with escapes in place of what can't be seen, except the characters of `keep`."""
+    return "".join(_escaped(char) if _is_unseen(char) and char not in keep else char for char in text)
 
 
 def line_text(text: str) -> str:
