@@ -9,7 +9,19 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select, tuple_
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
 from butler.approvals.actions import Action
 from butler.approvals.decide import may_see
@@ -52,7 +64,7 @@ def list_approvals(
     """One page, oldest first, of the approvals that `person` may see, and the cursor of the next page."""
     query = select(actions).order_by(actions.c.requested_at, actions.c.action_id)
     # Written out, not bound: only so does SQLite see that the index of the pending ones serves.
-    wanted = bindparam("status", status, literal_execute=True)
+    wanted: BindParameter[str] = bindparam("status", status, literal_execute=True)
     query = query.where(actions.c.status == wanted if status else actions.c.status.in_(SHOWN_STATUSES))
     if thread_id is not None:
         query = query.where(actions.c.thread_id == thread_id)
