@@ -18,7 +18,7 @@ from bench import report
 from bench.peers import Baseline, Butler, Floor
 from bench.process import ROOT, HarnessError, Server, free_port
 from bench.report import Section
-from bench.workloads import chat, governed, kill, long_thread, parked, start
+from bench.workloads import approvals, chat, governed, inbox, kill, long_thread, parked, start
 from bench.workloads.chat import ChatPlan
 
 _QUICK = {1: 24, 8: 48, 32: 96}
@@ -40,6 +40,8 @@ class Bench:
             "stream": self.stream,
             "governed": self.governed,
             "long": self.long_thread,
+            "approvals": self.approvals,
+            "inbox": self.inbox,
             "parked": self.parked,
             "start": self.start,
             "kill": self.kill,
@@ -86,6 +88,21 @@ class Bench:
             return await long_thread.measure(baseline, butler, 150 if self._quick else 500)
         finally:
             baseline.stop()
+            butler.stop()
+
+    async def approvals(self) -> Section:
+        baseline, butler = self._pair("approvals")
+        try:
+            return await approvals.measure(baseline, butler, 40 if self._quick else 80, self._plan.rounds)
+        finally:
+            baseline.stop()
+            butler.stop()
+
+    async def inbox(self) -> Section:
+        butler = Butler(self._model_url, self._folder / "inbox-butler")
+        try:
+            return await inbox.measure(butler, 2_000 if self._quick else 10_000)
+        finally:
             butler.stop()
 
     async def parked(self) -> Section:
@@ -150,7 +167,7 @@ def main() -> int:
     """Read the options, run, print the page and write it to ``docs/performance.md``."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer turns and rounds")
-    names = ("chat", "stream", "governed", "long", "parked", "start", "kill")
+    names = ("chat", "stream", "governed", "long", "approvals", "inbox", "parked", "start", "kill")
     parser.add_argument("--only", action="append", default=[], choices=names, help="run this workload; repeatable")
     parser.add_argument(
         "--output", type=Path, help="where to write the page; with --only nothing is written unless given"
