@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,8 @@ def paged(database: Database, person: Principal, size: int) -> list[str]:
     found: list[str] = []
     cursor: str | None = None
     while True:
-        items, cursor = database.write_now(
-            lambda connection, place=cursor: list_approvals(
-                connection, person, status="pending", thread_id=None, limit=size, cursor=place
-            )
-        )
+        page = partial(list_approvals, person=person, status="pending", thread_id=None, limit=size, cursor=cursor)
+        items, cursor = database.write_now(page)
         assert len(items) == size or cursor is None
         found += [item.action_id for item in items]
         if cursor is None:
@@ -63,7 +61,7 @@ def test_everybody_finds_exactly_what_they_may_see(
     inbox: tuple[Database, list[Action]], person: Principal, size: int
 ) -> None:
     database, made = inbox
-    now = [database.write_now(lambda connection, one=one: get(connection, one.action_id)) for one in made]
+    now = [database.write_now(partial(get, action_id=one.action_id)) for one in made]
     expected = [one.action_id for one in now if one is not None and may_see(one, person)]
     assert expected
     assert paged(database, person, size) == expected
