@@ -53,10 +53,10 @@ class Terminal:
         self.process.wait(10)
         os.close(self._master)
 
-    def until(self, text: str, seconds: float = 30.0) -> str:
-        """Read until the terminal has shown the text; gives everything so far."""
+    def until(self, text: str, after: str = "", seconds: float = 30.0) -> str:
+        """Read until the terminal has shown the text (after that other text); gives everything so far."""
         end = time.monotonic() + seconds
-        while text not in self.shown:
+        while text not in (self.shown.partition(after)[2] if after else self.shown):
             assert self._more(end), f"{text!r} was not shown:\n{self.shown}"
         return self.shown
 
