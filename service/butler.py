@@ -25,6 +25,7 @@ from butler.storage.database import Database
 from butler.storage.tables import runs
 from butler.types import Json
 from nodes.context import Faculties
+from service.attempts import Attempts
 from service.carried import carried_through
 from service.commands import Answer, Commands, compaction_of
 from service.decisions import Decisions
@@ -32,6 +33,7 @@ from service.events import RunLog
 from service.outcomes import outcome
 from service.runs import Runs
 from service.tickets import Ticket
+from service.showings import Showings
 
 IfParked = Literal["queue", "decline", "reject"]
 
@@ -44,7 +46,9 @@ class ButlerService:
         self.database = database
         self.runs = running
         self.decisions = decisions
-        self._commands = Commands(faculties, database, decisions)
+        self.showings = Showings(database)
+        self.attempts = Attempts(database)
+        self._commands = Commands(faculties, database, decisions, self.showings)
 
     @carried_through
     async def chat(self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked) -> Ticket:

@@ -18,6 +18,7 @@ from butler.types import Json, Verdict
 from nodes.context import Faculties
 from service.approvals import list_approvals
 from service.decisions import Decided, Decisions
+from service.showings import Showings
 
 MOST_LISTED = 20
 _WITHOUT_A_RULE: Mapping[Verdict | None, str] = {
@@ -39,10 +40,11 @@ class Answer:
 class Commands:
     """Carries out house commands. Raises ButlerError for those that can't be."""
 
-    def __init__(self, faculties: Faculties, database: Database, decisions: Decisions) -> None:
+    def __init__(self, faculties: Faculties, database: Database, decisions: Decisions, showings: Showings) -> None:
         self._faculties = faculties
         self._database = database
         self._decisions = decisions
+        self._showings = showings
 
     async def run(self, command: HouseCommand, text: str, thread_id: str, person: Principal) -> Answer:
         """Carry out `command`, typed as `text` in a thread that is this person's."""
@@ -86,6 +88,7 @@ class Commands:
         )
         if not items:
             return "Nothing waits for a decision."
+        self._showings.saw(person, [item.action_id for item in items], "chat")
         lines = [self._line(approval(item, self._faculties.tools, self._faculties.redactor)) for item in items]
         if more:
             lines.append("There are more; decide these first.")

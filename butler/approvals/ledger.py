@@ -156,6 +156,9 @@ def _with_code(connection: Connection, store: Callable[[str | None], A], *, code
 
 def note(connection: Connection, action: Action, event: audit.AuditEvent, *, actor: str, via: str, **data: Any) -> None:
     """Write an audit row about `action`."""
+    if event in ("requested", "unknown"):
+        # The action itself forgets its code once it is decided.
+        data["code"] = action.code
     audit.record(
         connection, event, actor=actor, via=via, thread_id=action.thread_id, run_id=action.run_id,
         action_id=action.action_id, tool=action.tool, fingerprint=action.fingerprint, rule=action.rule,

@@ -145,7 +145,7 @@ def verify_database(path: Path, *, noted: Head | None = None, last_rows: int | N
             if before is None:
                 return Report(0, head, Fault("missing", start, f"row {start} is missing"))
             after = Head(*before)
-        report = verify(stored_rows(connection, after.seq if after.seq else None), after=after, head=head, noted=noted)
+        report = verify(stored_rows(connection, after=after.seq or None), after=after, head=head, noted=noted)
         if report.fault is not None:
             return report
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
@@ -162,16 +162,16 @@ def open_readonly(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10, isolation_level=None)
 
 
-def stored_rows(connection: sqlite3.Connection, after: int | None = None, since: str | None = None) -> Iterator[Json]:
-    """The rows as they stand in the file, oldest first, one at a time; unreadable data stays as it is."""
+def stored_rows(
+    connection: sqlite3.Connection, *, after: int | None = None, since: str | None = None, action_id: str | None = None
+) -> Iterator[Json]:
+    """The rows as they stand in the file, oldest first, one at a time; `read_data` says what became of their data."""
     names = (*CHAINED, "hash")
-    query, values = f"SELECT {', '.join(names)} FROM audit", []
-    conditions: list[tuple[str, Any]] = [("seq > ?", after), ("at >= ?", since)]
-    chosen = [(condition, value) for condition, value in conditions if value is not None]
-    if chosen:
-        query += " WHERE " + " AND ".join(condition for condition, _ in chosen)
-        values = [value for _, value in chosen]
-    for found in connection.execute(f"{query} ORDER BY seq", values):
+    wanted = {"seq > ?": after, "at >= ?": since, "action_id = ?": action_id}
+    chosen = {condition: value for condition, value in wanted.items() if value is not None}
+    where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+    query = f"SELECT {', '.join(names)} FROM audit{where} ORDER BY seq"
+    for found in connection.execute(query, list(chosen.values())):
         row = dict(zip(names, found, strict=True))
         row["data"] = read_data(row["data"])
         yield row

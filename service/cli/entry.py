@@ -21,6 +21,7 @@ from config.settings import unknown_variables
 from config.tools_file import load_tools_file
 from service import doctor as doctor_checks
 from service.cli.approvals import approvals_app
+from service.cli.audit import audit_app
 from service.cli.common import DONE, FAILED, USAGE, configuration, counted
 from service.cli.deciding import approve, deny, respond
 from service.cli.exits import exit_status
@@ -49,6 +50,8 @@ app.add_typer(user_app, name="user")
 app.add_typer(policy_app, name="policy")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(grants_app, name="grants")
+app.add_typer(audit_app, name="audit")
+app.add_typer(notify_app, name="notify")
 for command in (approve, deny, respond, threads):
     app.command()(command)
 
@@ -84,6 +87,7 @@ def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Findin
     yield doctor_checks.database(settings.database_path)
     yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
     yield check_model(settings)
+    yield from doctor_checks.audit_chain(settings.database_path)
 
 
 def run(arguments: Sequence[str]) -> int:

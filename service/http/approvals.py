@@ -44,11 +44,16 @@ def approval_routes() -> APIRouter:
         faculties = service.faculties
         shown = [approval(action, faculties.tools, faculties.redactor) for action in items]
         return json_response({"items": shown, "next_cursor": cursor})
+        service.showings.saw(person, [action.action_id for action in items if action.status == "pending"], "http")
 
     @router.get("/approvals/{action_id}")
     async def one(request: Request, action_id: str) -> Response:
         """One approval."""
-        return json_response(await service_of(request).approval(caller(request), action_id))
+        service, person = service_of(request), caller(request)
+        shown = await service.approval(person, action_id)
+        if shown["status"] == "pending":
+            service.showings.saw(person, [action_id], "http")
+        return json_response(shown)
 
     @router.post("/approvals/{action_id}")
     async def decide(request: Request, action_id: str, body: DecisionBody) -> Response:

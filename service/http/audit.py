@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -12,13 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from butler.clock import stamp
-from butler.errors import ButlerError
-from butler.storage import audit
+from butler.storage.audit import Filter, read_rows
 from butler.types import Json
-from service.events import to_json
+from service.audit_export import encoded, shown_row
+from service.http.access import admin_only
 from service.http.chat import json_response, service_of
 from service.http.openapi import TABLES
-from service.http.security import caller
 
 
 class AuditQuery(BaseModel):
@@ -28,22 +25,30 @@ class AuditQuery(BaseModel):
 
     since: datetime | None = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 200
+    after: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    action_id: str = ""
+    thread_id: str = ""
+    event: str = ""
+    actor: str = ""
 
-
-AUDIT_COLUMNS = ("seq", "at", "event", "actor", "via", "thread_id", "run_id", "action_id", "data", "hash")
+    def filter(self) -> Filter:
+        """What the database is asked for; a time without a zone is UTC."""
+        since = self.since
+        if since is not None:
+            since = since if since.tzinfo else since.replace(tzinfo=UTC)
+        return Filter(
+            since=stamp(since) if since else None, after=self.after, action_id=self.action_id or None,
+            thread_id=self.thread_id or None, event=self.event or None, actor=self.actor or None,
+        )  # fmt: skip
 
 
 def _audit_response(request: Request, rows: list[Json]) -> Response:
     """The rows as JSON, or as CSV or NDJSON where the client asked for that."""
     wanted = request.headers.get("accept", "")
     if "application/x-ndjson" in wanted:
-        return Response(b"".join(to_json(row) + b"\n" for row in rows), media_type="application/x-ndjson")
+        return Response(b"".join(encoded(rows, "ndjson")), media_type="application/x-ndjson")
     if "text/csv" in wanted:
-        table = io.StringIO()
-        writer = csv.DictWriter(table, AUDIT_COLUMNS)
-        writer.writeheader()
-        writer.writerows({**row, "data": to_json(row["data"]).decode()} for row in rows)
-        return Response(table.getvalue(), media_type="text/csv")
+        return Response(b"".join(encoded(rows, "csv")), media_type="text/csv")
     return json_response({"items": rows})
 
 
@@ -54,13 +59,9 @@ def audit_routes() -> APIRouter:
     @router.get("/audit", responses=TABLES)
     async def read_audit(request: Request, query: Annotated[AuditQuery, Query()]) -> Response:
         """Audit rows, oldest first; for admins."""
+        await admin_only(request, "Only an admin reads the audit.")
         service = service_of(request)
-        if not caller(request).is_admin:
-            raise ButlerError("forbidden", "Only an admin reads the audit.")
-        since = stamp(query.since if query.since.tzinfo else query.since.replace(tzinfo=UTC)) if query.since else None
-        rows = await service.database.read(
-            lambda connection: audit.read_rows(connection, audit.Filter(since), query.limit)
-        )
-        return _audit_response(request, service.faculties.redactor.json(rows))
+        rows = await service.database.read(lambda connection: read_rows(connection, query.filter(), query.limit))
+        return _audit_response(request, [shown_row(row, service.faculties.redactor) for row in rows])
 
     return router

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from butler.errors import ButlerError
+from butler.types import Json
 from service.butler import ButlerService
 from service.events import RunLog, to_json
 from service.http.bodies import ChatBody, ExactJsonRoute, ResumeBody
@@ -38,7 +40,19 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 def stream(log: RunLog, position: int) -> Response:
     """A run's events as server-sent events; a client that goes away cancels nothing."""
-    return EventStream(log.follow(position), headers=SSE_HEADERS)
+    person, showings = caller(request), service_of(request).showings
+
+    async def noted() -> AsyncIterator[bytes]:
+        async for chunk in log.follow(position):
+            showings.events(person, chunk, "http")
+            yield chunk
+
+    return EventStream(noted(), headers=SSE_HEADERS)
+
+
+def outcome_response(request: Request, outcome: Json, status: int = 200) -> Response:
+    """An Outcome as JSON; who reads it is shown its approvals."""
+    return json_response(service_of(request).showings.outcome(caller(request), outcome, "http"), status)
 
 
 def wants_stream(request: Request) -> bool:
@@ -49,13 +63,13 @@ def wants_stream(request: Request) -> bool:
 async def answer(request: Request, ticket: Ticket, wait: bool) -> Response:
     """Stream a ticket, wait for its outcome, or say at once that it runs."""
     if wants_stream(request):
-        return stream(ticket.log, ticket.position)
+        return stream(request, ticket.log, ticket.position)
     if ticket.settled is not None:
-        return json_response(ticket.settled, 202 if ticket.settled["status"] == "queued" else 200)
+        return outcome_response(request, ticket.settled, 202 if ticket.settled["status"] == "queued" else 200)
     outcome = await ticket.outcome() if wait else None
     if outcome is None:
         return json_response({"thread_id": ticket.thread_id, "run_id": ticket.run_id, "status": "running"}, 202)
-    return json_response(outcome)
+    return outcome_response(request, outcome)
 
 
 def chat_routes() -> APIRouter:
@@ -65,7 +79,12 @@ def chat_routes() -> APIRouter:
     @router.post("/chat", responses=ANSWERED)
     async def chat(request: Request, body: ChatBody) -> Response:
         """Say something to the butler."""
-        ticket = await service_of(request).chat(caller(request), body.message, body.thread_id, body.if_parked)
+        try:
+            ticket = await service_of(request).chat(caller(request), body.message, body.thread_id, body.if_parked)
+        except ButlerError as error:
+            if error.code == "parked":
+                service_of(request).showings.outcome(caller(request), error.extras, "http")
+            raise
         return await answer(request, ticket, body.wait)
 
     @router.post("/threads/{thread_id}/resume", responses=ANSWERED)
@@ -78,19 +97,19 @@ def chat_routes() -> APIRouter:
     @router.get("/runs/{run_id}")
     async def run(request: Request, run_id: str) -> Response:
         """The Outcome of a run as it stands."""
-        return json_response(await service_of(request).run_outcome(caller(request), run_id))
+        return outcome_response(request, await service_of(request).run_outcome(caller(request), run_id))
 
     @router.get("/runs/{run_id}/events", response_class=EventStream)
     async def events(request: Request, run_id: str) -> Response:
         """Join a run: what was missed, then what comes."""
         log = await service_of(request).run_log(caller(request), run_id)
-        return stream(log, log.index_after(last_event_id(request)))
+        return stream(request, log, log.index_after(last_event_id(request)))
 
     @router.post("/runs/{run_id}/cancel", status_code=202)
     async def cancel(request: Request, run_id: str) -> Response:
         """End a run; its outcome follows as ``cancelled``."""
         await service_of(request).cancel(caller(request), run_id, "http")
-        return json_response(await service_of(request).run_outcome(caller(request), run_id), 202)
+        return outcome_response(request, await service_of(request).run_outcome(caller(request), run_id), 202)
 
     return router
 
