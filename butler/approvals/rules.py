@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from butler.approvals.arguments import ArgMatcher, covers_argument, is_command, matcher_of
+from butler.approvals.arguments import REST, ArgGlob, ArgMatcher, covers_argument, is_command, matcher_of
+from butler.approvals.lookthrough import FEEDERS, LAUNCHERS, name_of
 from butler.globs import Matcher, compile_glob, covers, is_exact
 from butler.types import ToolSpec, Verdict
 from config.policy_file import RuleDefinition
@@ -102,15 +103,29 @@ def useless_rules(rules: Sequence[RuleDefinition], known: Iterable[str]) -> tupl
 
 
 def loose_rules(rules: Iterable[RuleDefinition]) -> tuple[Problem, ...]:
-    """Name allowing rules whose wildcard takes a command as one text, and what to write instead."""
+    """Name allowing rules that take commands more widely than they read, and what to write instead."""
     problems = []
     for rule in rules:
         for name, glob in rule.args.items():
-            if rule.verdict == "allow" and isinstance(glob, str) and is_command(name) and not is_exact(glob):
-                advice = f"name the words instead: {name}: {as_list(glob)}"
-                message = f"the wildcard in {glob!r} also takes the rest of a word and any further words; {advice}"
+            message = _looseness(name, glob) if rule.verdict == "allow" else None
+            if message:
                 problems.append(Problem(*rule.place(f"args.{name}"), f"args.{name}", message))
     return tuple(problems)
+
+
+def _looseness(argument: str, glob: ArgGlob) -> str | None:
+    if isinstance(glob, str):
+        if not is_command(argument) or is_exact(glob):
+            return None
+        advice = f"name the words instead: {argument}: {as_list(glob)}"
+        return f"the wildcard in {glob!r} also takes the rest of a word and any further words; {advice}"
+    if glob[-1] != REST:
+        return None
+    if not glob[0].strip("*"):
+        return f"{glob[0]!r} is any program, and any further words may follow; name the program"
+    if name_of(glob[0]) in LAUNCHERS | FEEDERS:
+        return f"{glob[0]!r} starts any other program, and any further words may follow; name those that may"
+    return None
 
 
 def as_list(glob: str) -> str:

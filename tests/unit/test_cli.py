@@ -149,7 +149,7 @@ def test_policy_check_names_a_rule_that_can_never_win(home: Path, capsys: pytest
     with (home / "config" / "policy.yml").open("a") as policy:
         policy.write('  - {name: too-late, tool: "delete_file", args: {target: "prod-9"}, verdict: allow}\n')
     assert run(["policy", "check"]) == 5
-    (line,) = capsys.readouterr().out.splitlines()
+    line = capsys.readouterr().out.splitlines()[0]
     assert line.startswith("config/policy.yml:5: too-late: can never win")
 
 
