@@ -42,7 +42,7 @@ app = typer.Typer(
     name="butler",
     help="A self-hosted butler: it uses tools, and anything dangerous waits for a person.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 user_app.add_typer(token_app, name="token")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 
 import pytest
@@ -42,6 +43,16 @@ def test_anything_else_leaves_it_waiting(butler: ButlerServer, owner: Client, an
         terminal.type(answer)
         assert terminal.ended() == 3
     assert "still waits" in terminal.shown
+    assert owner.approval(one["action_id"])["status"] == "pending"
+
+
+def test_an_interrupt_at_the_question_decides_nothing(butler: ButlerServer, owner: Client) -> None:
+    one = parked(owner, fresh("interrupted"))
+    with Terminal(butler, "approve", one["code"]) as terminal:
+        terminal.until("[y/N]")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.ended() not in (0, 3)
+    assert "Traceback" not in terminal.shown
     assert owner.approval(one["action_id"])["status"] == "pending"
 
 

@@ -100,3 +100,21 @@ def test_waiting_goes_on_over_a_restart_and_tells_of_a_call_of_unknown_fate(make
     assert "careful" in waiting.stdout
     [again] = server.client().approvals(one["thread_id"])
     assert shell(server, "respond", again["code"], "it was written").returncode == 0
+
+
+def test_where_two_must_agree_the_first_ends_with_3(make_butler: MakeButler) -> None:
+    server = make_butler()
+    rule = {"name": "two-of-us", "tool": "append_line", "verdict": "approve", "reason": "Two see more"}
+    server.workshop.write_policy({**rule, "approvals_needed": 2})
+    server.start()
+    second = {"BUTLER_TOKEN": str(server.user_add("bob", "admin").token)}
+    text = fresh("both")
+    one = park(server.client(), text)["approvals"][0]
+    first = shell(server, "approve", one["code"])
+    assert first.returncode == 3, first.stderr
+    assert "approved by 1 of 2; it waits for the others" in first.stdout
+    assert server.workshop.effects(text) == []
+    assert "needs       2 people; approved so far by owner" in shell(server, "approvals").stdout
+    assert shell(server, "approve", one["code"]).returncode == 5
+    done = shell(server, "approve", one["code"], **second)
+    assert (done.returncode, len(server.workshop.effects(text))) == (0, 1), done.stderr

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from butler.canonical import fingerprint
@@ -14,6 +17,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.cards import print_approval, span
 from service.cli.outcome import Answer
+from service.cli.plain import exact_line, exact_lines
 
 MOMENT = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
@@ -75,6 +79,24 @@ def test_no_argument_can_look_like_a_field_of_its_own(forged: str, terminal: boo
         lines = shown(one, terminal=terminal)
         assert [line for line in lines if line.startswith("  risk")] == ["  risk        dangerous"]
         assert all(line.isprintable() for line in lines)
+
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)
+)
+
+
+@given(st.dictionaries(st.text(), VALUES, max_size=4), st.text(), st.integers(36, 120))
+def test_no_call_whatsoever_forges_a_field_or_leaves_its_column(args: Json, reason: str, width: int) -> None:
+    one = approval(args, reason=reason, requested_by=reason)
+    lines = shown(one, terminal=True, width=width)
+    labels = [line[2:14].strip() for line in lines if line.startswith("  ") and line[2:3].strip()]
+    assert labels == ["arguments", "asked by", "rule", "why", "risk", "expires", "thread", "action", "fingerprint",
+                      "answer"]  # fmt: skip
+    assert all(cell_len(line) <= width for line in lines)
+    whole = "".join(line[14:] for line in lines)
+    for name, value in args.items():
+        assert f"{name if name.isidentifier() else exact_line(name)} = {exact_lines(value)[0]}" in whole
 
 
 def test_an_odd_name_of_an_argument_is_whole_and_quoted() -> None:

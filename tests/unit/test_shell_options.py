@@ -160,3 +160,12 @@ def test_arguments_are_read_exactly() -> None:
     assert read_arguments('{"n": 12345678901234567890}') == {"n": 12345678901234567890}
     with pytest.raises(ButlerError):
         read_arguments('{"n": NaN}')
+
+
+def test_commands_can_be_completed_by_the_shell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"_BUTLER_COMPLETE": "complete_bash", "COMP_WORDS": "butler app", "COMP_CWORD": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert run([]) == 0
+    assert set(capsys.readouterr().out.split()) == {"approvals", "approve"}
