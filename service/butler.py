@@ -30,10 +30,11 @@ from service.carried import carried_through
 from service.commands import Answer, Commands, compaction_of
 from service.decisions import Decisions
 from service.events import RunLog
+from service.notify.links import SignedLinks
 from service.outcomes import outcome
 from service.runs import Runs
-from service.tickets import Ticket
 from service.showings import Showings
+from service.tickets import Ticket
 
 IfParked = Literal["queue", "decline", "reject"]
 
@@ -41,7 +42,10 @@ IfParked = Literal["queue", "decline", "reject"]
 class ButlerService:
     """Chat, cancel and read, for one person at a time; decisions are in `decisions`."""
 
-    def __init__(self, faculties: Faculties, database: Database, running: Runs, decisions: Decisions) -> None:
+    def __init__(
+        self, faculties: Faculties, database: Database, running: Runs, decisions: Decisions, links: SignedLinks
+    ) -> None:
+        self.links = links
         self.faculties = faculties
         self.database = database
         self.runs = running

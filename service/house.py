@@ -30,6 +30,10 @@ from service.butler import ButlerService
 from service.decisions import Decisions
 from service.effects import settle_effects
 from service.events import RunLogs
+from service.notify.announcing import Replies
+from service.notify.channels import Channels
+from service.notify.links import SignedLinks
+from service.notify.opening import open_notifier
 from service.runs import TROUBLE, Runs
 from service.wiring import Configuration, build_faculties
 
@@ -47,8 +51,8 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(configuration: Configuration, environ: Mapping[str, str]) -> AsyncIterator[House]:
-    """Open everything, recover what an earlier process left, serve, and close in reverse order."""
+async def open_house(configuration: Configuration, environ: Mapping[str, str], url: str) -> AsyncIterator[House]:
+    """Open everything, recover what an earlier process left, serve at `url`, and close in reverse order."""
     settings = configuration.settings
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
@@ -69,11 +73,16 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
             stack.push_async_callback(faculties.compactor.aclose)
         graph = build_graph().compile(checkpointer=saver)
         logs = RunLogs()
-        runs = Runs(Brain(graph, saver, faculties, database), faculties, database, logs)
+        channels = Channels(configuration.channels)
+        brain = Brain(graph, saver, faculties, database)
+        runs = Runs(brain, faculties, database, logs, Replies(channels).ended)
         decisions = Decisions(database, runs, faculties.judge)
-        service = ButlerService(faculties, database, runs, decisions)
+        links = SignedLinks(settings.data_dir, settings.public_url or url)
+        service = ButlerService(faculties, database, runs, decisions, links)
         await recover(service)
         background = [_expire(service), runs.renew_leases(), _warm(faculties), runs.brain.sweep()]
+        if len(channels):
+            background.append(open_notifier(service, channels, TROUBLE).run())
         stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
         yield House(service, token)
         logs.close()

@@ -26,12 +26,14 @@ from service.cli.common import DONE, FAILED, USAGE, configuration, counted
 from service.cli.deciding import approve, deny, respond
 from service.cli.exits import exit_status
 from service.cli.grants import grants_app
+from service.cli.notify import notify_app
 from service.cli.policy import policy_app
 from service.cli.threads import threads
 from service.cli.tokens import token_app
 from service.cli.users import user_app
 from service.doctor import Finding, State
 from service.doctor_model import model as check_model
+from service.doctor_notify import notifications as check_notifications
 
 if TYPE_CHECKING:
     from service.wiring import Configuration
@@ -48,10 +50,10 @@ app = typer.Typer(
 user_app.add_typer(token_app, name="token")
 app.add_typer(user_app, name="user")
 app.add_typer(policy_app, name="policy")
-app.add_typer(approvals_app, name="approvals")
-app.add_typer(grants_app, name="grants")
 app.add_typer(audit_app, name="audit")
 app.add_typer(notify_app, name="notify")
+app.add_typer(approvals_app, name="approvals")
+app.add_typer(grants_app, name="grants")
 for command in (approve, deny, respond, threads):
     app.command()(command)
 
@@ -85,9 +87,10 @@ def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Findin
     yield from doctor_checks.programs(load_tools_file(settings.config_dir / "tools.yml", environ), environ)
     yield doctor_checks.data_directory(settings.data_dir)
     yield doctor_checks.database(settings.database_path)
-    yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
-    yield check_model(settings)
     yield from doctor_checks.audit_chain(settings.database_path)
+    yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
+    yield from check_notifications(read.channels, settings.database_path)
+    yield check_model(settings)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -84,7 +84,7 @@ def reply_message(run: Json, *, limit: int) -> Message:
     return Message(title, f"{head}\n{quoted}")
 
 
-def test_message(name: str, base: str) -> Message:
+def trial_message(name: str, base: str) -> Message:
     """What `butler notify test` sends."""
     return Message("Butler: a test", f"Notifications for {name} arrive here. Links will begin with {base}.")
 
