@@ -100,7 +100,7 @@ class Policy:
         return useless_rules(self.definition.rules, known)
 
     def loose_rules(self) -> tuple[Problem, ...]:
-        """Name allowing rules whose wildcard takes a command as one text, and what to write instead."""
+        """Name rules that allow more commands than they read like, or are easily walked round, and what to write."""
         return loose_rules(self.definition.rules)
 
     def _without_rule(self, tool: str, own: Verdict | None, grant: tuple[str, str] | None) -> Ruling:

@@ -103,11 +103,11 @@ def useless_rules(rules: Sequence[RuleDefinition], known: Iterable[str]) -> tupl
 
 
 def loose_rules(rules: Iterable[RuleDefinition]) -> tuple[Problem, ...]:
-    """Name allowing rules that take commands more widely than they read, and what to write instead."""
+    """Name rules that allow more commands than they read like, or are easily walked round, and what to write."""
     problems = []
     for rule in rules:
         for name, glob in rule.args.items():
-            message = _looseness(name, glob) if rule.verdict == "allow" else None
+            message = (_looseness if rule.verdict == "allow" else _tightness)(name, glob)
             if message:
                 problems.append(Problem(*rule.place(f"args.{name}"), f"args.{name}", message))
     return tuple(problems)
@@ -126,6 +126,13 @@ def _looseness(argument: str, glob: ArgGlob) -> str | None:
     if name_of(glob[0]) in LAUNCHERS | FEEDERS:
         return f"{glob[0]!r} starts any other program, and any further words may follow; name those that may"
     return None
+
+
+def _tightness(argument: str, glob: ArgGlob) -> str | None:
+    if not isinstance(glob, str) or not is_command(argument) or not glob.strip("*"):
+        return None
+    advice = f"name the words instead: {argument}: {as_list(glob.lstrip('*'))}"
+    return f"the text {glob!r} is not found where the same command is written in another way; {advice}"
 
 
 def as_list(glob: str) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
+from butler.approvals.calls import Proposal
 from butler.approvals.ledger import propose
 from butler.canonical import canonical_json
 from butler.storage.database import Database
 from butler.types import Json, Ruling
 from service.cli import run
-from tests.support.parts import ADMIN, Proposal, add_run, new_database
+from tests.support.parts import ADMIN, add_run, new_database
 
 TOOLS = """
 tools:
@@ -145,6 +146,23 @@ def test_policy_check_warns_of_commands_allowed_more_widely_than_they_read(
         [warning] = warnings
         assert warning.startswith("warning: config/policy.yml:6: args.command: ")
         assert advice in warning
+
+
+@pytest.mark.parametrize(
+    ("glob", "advice"),
+    [
+        ("rm *", 'command: [rm, "**"]'),
+        ("*rm -rf*", 'command: [rm, "-rf", "**"]'),
+        ("rm -rf /", 'command: [rm, "-rf", "/"]'),
+        ("*", None),
+    ],
+)
+def test_policy_check_warns_of_refused_commands_that_need_only_be_written_in_another_way(
+    glob: str, advice: str | None, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home, f"rules:\n  - {{name: a, tool: run_command, verdict: refuse, args: {{command: '{glob}'}}}}\n")
+    warnings = [line for line in printed(capsys, "check") if line.startswith("warning: ")]
+    assert [line.partition("instead: ")[2] for line in warnings] == ([advice] if advice else [])
 
 
 def test_policy_check_names_deciders_who_do_not_exist(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
