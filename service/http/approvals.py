@@ -41,10 +41,10 @@ def approval_routes() -> APIRouter:
                 limit=query.limit, cursor=query.cursor or None,
             )
         )  # fmt: skip
+        service.showings.saw(person, [action.action_id for action in items if action.status == "pending"], "http")
         faculties = service.faculties
         shown = [approval(action, faculties.tools, faculties.redactor) for action in items]
         return json_response({"items": shown, "next_cursor": cursor})
-        service.showings.saw(person, [action.action_id for action in items if action.status == "pending"], "http")
 
     @router.get("/approvals/{action_id}")
     async def one(request: Request, action_id: str) -> Response:

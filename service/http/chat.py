@@ -38,7 +38,7 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(to_json(value), status, media_type="application/json")
 
 
-def stream(log: RunLog, position: int) -> Response:
+def stream(request: Request, log: RunLog, position: int) -> Response:
     """A run's events as server-sent events; a client that goes away cancels nothing."""
     person, showings = caller(request), service_of(request).showings
 
