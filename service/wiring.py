@@ -32,6 +32,14 @@ class Configuration:
     tools: ToolRegistry
     policy: Policy
     channels: tuple[ChannelDefinition, ...] = ()
+    secret_names: frozenset[str] = frozenset()
+    """Variables that are secrets by their use, whatever they are called."""
+
+    def redactor(self, environ: Mapping[str, str]) -> Redactor:
+        """The one redactor of a house: what is stored, told and logged is masked alike."""
+        return Redactor.from_environment(
+            self.settings, environ, self.secret_names, secrets_of_channels(self.channels)
+        )  # fmt: skip
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Configuration:
@@ -39,9 +47,11 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
     problems: list[Problem] = []
     code = "invalid_config"
     tools, policy_file = ToolRegistry([]), PolicyFile()
+    secret_names: set[str] = set()
     try:
         definitions = load_tools_file(settings.config_dir / "tools.yml", environ)
         tools = ToolRegistry([declared_toolset(definitions, environ)] if definitions else [])
+        secret_names.update(name for definition in definitions for name in definition.secret_variables)
     except ConfigError as error:
         problems += error.problems
         code = error.code
@@ -63,7 +73,8 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
         problems += (*policy.mistaken_tools(tools.names()), *policy.mistaken_args(tools.specs()))
     if problems:
         raise ConfigError(problems, code)
-    return Configuration(settings, tools, policy, tuple(channels))
+    secret_names.update(name for channel in channels for name in channel.variables)
+    return Configuration(settings, tools, policy, tuple(channels), frozenset(secret_names))
 
 
 def build_faculties(configuration: Configuration, database: Database, environ: Mapping[str, str]) -> Faculties:
@@ -71,9 +82,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     settings = configuration.settings
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
-    channels = configuration.channels
-    variables = {name for channel in channels for name in channel.variables}
-    redactor = Redactor.from_environment(settings, environ, variables, secrets_of_channels(channels))
+    redactor = configuration.redactor(environ)
     return Faculties(
         ledger=Ledger(database, guarded=True),
         judge=Judge(configuration.policy, configuration.tools, redactor),
