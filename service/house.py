@@ -13,10 +13,8 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection
 
-from butler.approvals import deadlines
 from butler.clock import stamp
 from butler.errors import ConfigError, Problem
-from butler.redact import Redactor
 from butler.storage import conversations
 from butler.storage.conversations import Run
 from butler.storage.database import Database
@@ -27,9 +25,11 @@ from nodes.context import Faculties
 from service.auth import ensure_owner
 from service.brain import Brain
 from service.butler import ButlerService
+from service.deadlines import watch
 from service.decisions import Decisions
 from service.effects import settle_effects
 from service.events import RunLogs
+from service.grants import Grants
 from service.notify.announcing import Replies
 from service.notify.channels import Channels
 from service.notify.links import SignedLinks
@@ -38,8 +38,6 @@ from service.runs import TROUBLE, Runs
 from service.wiring import Configuration, build_faculties
 
 log = structlog.get_logger("butler.house")
-
-EXPIRY_PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
         for path in (settings.database_path, settings.data_dir / "checkpoints.db"):
             make_private(path)
         await asyncio.to_thread(migrate, settings.database_path)
-        database = Database(settings.database_path, redactor=Redactor.from_environment(settings, environ))
+        database = Database(settings.database_path, redactor=configuration.redactor(environ))
         stack.callback(database.close)
         wanted = settings.owner_token.get_secret_value() if settings.owner_token else None
         token = await database.write(lambda connection: ensure_owner(connection, settings.data_dir, wanted))
@@ -80,7 +78,7 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
         links = SignedLinks(settings.data_dir, settings.public_url or url)
         service = ButlerService(faculties, database, runs, decisions, links)
         await recover(service)
-        background = [_expire(service), runs.renew_leases(), _warm(faculties), runs.brain.sweep()]
+        background = [watch(database, decisions), runs.renew_leases(), _warm(faculties), runs.brain.sweep()]
         if len(channels):
             background.append(open_notifier(service, channels, TROUBLE).run())
         stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
@@ -113,6 +111,7 @@ def make_private(path: Path) -> None:
 async def recover(service: ButlerService) -> None:
     """Pick up what an earlier process left: unknown effects first, then interrupted runs, then the queue (design)."""
     database, runs = service.database, service.runs
+    await Grants(database, service.faculties.judge, service.faculties.tools).void_changed()
     running, waiting = await database.read(conversations.unfinished)
     for run in running:
         await settle_effects(database, service.faculties.tools, run.run_id)
@@ -127,18 +126,6 @@ async def recover(service: ButlerService) -> None:
 
     for run in await database.write(start):
         runs.drive(run, fresh=True)
-
-
-async def _expire(service: ButlerService) -> None:
-    """Expire approvals soon after their time; deciding one that is overdue is refused in any case."""
-    while True:
-        try:
-            due = await service.database.read(deadlines.next_expiry)
-            if due is not None and due <= stamp():
-                await service.decisions.expire(stamp())
-        except TROUBLE as error:
-            log.warning("expiry_held_up", error=str(error))
-        await asyncio.sleep(EXPIRY_PAUSE_SECONDS)
 
 
 async def _warm(faculties: Faculties) -> None:

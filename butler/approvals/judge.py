@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TypeVar
+
 from sqlalchemy import Connection
 
 from butler.approvals import grants
@@ -15,7 +18,9 @@ from butler.canonical import fingerprint
 from butler.people import Principal
 from butler.redact import Redactor
 from butler.tools.registry import ToolRegistry
-from butler.types import Json, Ruling
+from butler.types import Json, Ruling, ToolSpec
+
+T = TypeVar("T")
 
 
 class Judge:
@@ -28,9 +33,9 @@ class Judge:
 
     def on_proposal(self, connection: Connection, call: Proposal, *, thread_id: str, person: Principal) -> Ruling:
         """The verdict on a call as it is proposed; a grant that decides it is spent in the same transaction."""
-        grant = grants.covering(
-            connection, call.tool, call.tool_digest, call.args, thread_id=thread_id, user_id=person.user_id
-        )
+        spec = self._tools.get(call.tool)
+        bound = grants.bound_to(spec) if spec is not None else ""
+        grant = grants.covering(connection, call.tool, bound, call.args, thread_id=thread_id, user_id=person.user_id)
         granted = (grant.grant_id, f"granted by {grant.granted_by}") if grant else None
         ruling = self._rule(call.tool, call.args, granted)
         if (
@@ -61,18 +66,58 @@ class Judge:
             return Objection(f"policy now refuses it: {ruling.reason}", ruling)
         if ruling.verdict == "approve" and action.status == "allowed":
             return Objection(f"policy now asks first: {ruling.reason}", ruling)
+        if action.status == "approved" and tool.digest != action.tool_digest:
+            return _changed(action, ruling, tool.digest)
         return None
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of that name as it is defined now."""
+        return self._tools.get(name)
+
+    def secret_args(self, tool: str, args: Json) -> set[str]:
+        """The arguments of a call that must not be shown as they are."""
+        shown = self.shown(tool, args)
+        spec = self._tools.get(tool)
+        secret = set(spec.secret_args) if spec else set()
+        return {name for name in args if name in secret or shown.get(name) != args[name]}
+
+    def keeps_asking(self, tool: str, args: Json) -> str | None:
+        """The rule that asks about this call, or refuses it, whatever is granted."""
+        ruling = self._rule(tool, args, ("", ""))
+        return ruling.rule if ruling.verdict != "allow" else None
 
     def shown(self, tool: str, args: Json) -> Json:
         """Arguments as the answer to a decision may repeat them: secrets masked."""
         return shown_args(tool, args, self._tools, self._redactor)
 
+    def redacted(self, value: T) -> T:
+        """Known secrets masked in a text or in JSON."""
+        masked: T = self._redactor.json(value)
+        return masked
+
     def _standing_grant(self, connection: Connection, action: Action) -> tuple[str, str] | None:
         kind, _, grant_id = action.rule.partition(":")
-        if action.status == "allowed" and kind == "grant" and grants.still_stands(connection, grant_id):
+        tool = self._tools.get(action.tool)
+        digest = grants.bound_to(tool) if tool else ""
+        if action.status == "allowed" and kind == "grant" and grants.still_stands(connection, grant_id, digest):
             return grant_id, "granted earlier"
         return None
 
     def _rule(self, tool: str, args: Json, grant: tuple[str, str] | None) -> Ruling:
         spec = self._tools.get(tool)
         return safe_classify(self._policy, tool, args, own_verdict=spec.verdict if spec else None, grant=grant)
+
+
+def _changed(action: Action, ruling: Ruling, digest: str) -> Objection:
+    """Ask again: what was approved is not what the tool would do now."""
+    by = (action.decision or {}).get("by")
+    why = f"The definition of {action.tool!r} has changed since {by or 'a person'} approved this; nothing has run yet."
+    if action.attempts:
+        why = (
+            f"The definition of {action.tool!r} has changed since {by or 'a person'} approved this. It was started "
+            f"before that (attempt {action.attempts}) and may have taken effect. Approve runs it as it is defined now, "
+            "respond treats it as done with your text as its result, reject gives up."
+        )
+    if ruling.verdict == "approve":
+        return Objection(why, replace(ruling, reason=f"{why} {ruling.reason}"), digest)
+    return Objection(why, Ruling("approve", "default", why, "dangerous"), digest)

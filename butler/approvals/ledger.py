@@ -199,8 +199,9 @@ def begin(connection: Connection, action_id: str, check: Check, *, guarded: bool
 
 def _hold(connection: Connection, action: Action, objection: Objection) -> Action:
     """The stricter verdict wins at execution: ask a person, or refuse for good (A7)."""
-    if objection.ask and action.status == "allowed" and objection.ruling is not None:
-        return reopen(connection, action, objection.ruling)
+    again = action.status == "allowed" or objection.digest is not None
+    if objection.ask and again and objection.ruling is not None:
+        return reopen(connection, action, objection.ruling, objection.digest)
     row = connection.execute(
         update(actions)
         .where(actions.c.action_id == action.action_id, actions.c.execution == "none")
@@ -217,17 +218,20 @@ def _hold(connection: Connection, action: Action, objection: Objection) -> Actio
     return held
 
 
-def reopen(connection: Connection, action: Action, ruling: Ruling) -> Action:
-    """Make an action that was allowed wait for a person."""
+def reopen(connection: Connection, action: Action, ruling: Ruling, digest: str | None = None) -> Action:
+    """Make an action that was allowed, or approved for another definition of its tool, wait for a person."""
     values: Json = {
         "status": "pending", "verdict": "approve", "reason": ruling.reason, "rule": ruling.rule, "risk": ruling.risk,
-        "decision": None, "requested_at": stamp(), **_asking(ruling),
+        "decision": None, "requested_at": stamp(), "tool_digest": digest or action.tool_digest, **_asking(ruling),
+        # What a crash interrupted before may have taken effect, whatever it is asked about now.
+        "execution": "unknown" if action.attempts else "none",
     }  # fmt: skip
-    guard = (actions.c.status == "allowed") & (actions.c.execution == "none")
+    guard = (actions.c.status == action.status) & (actions.c.execution == "none")
     pending = _with_code(connection, lambda code: _update_row(connection, action, guard, values, code), coded=True)
     if pending is None:
         return get(connection, action.action_id) or action
-    note(connection, pending, "requested", actor="policy", via="run")
+    earlier = {"earlier_decision": {**action.decision, "args": None}} if action.decision else {}
+    note(connection, pending, "requested", actor="policy", via="run", **earlier)
     return pending
 
 

@@ -1,4 +1,4 @@
-"""The inbox, single decisions and grants (http-api, *Resume*)."""
+"""The inbox, and decisions one by one or many at once (http-api, *Resume*)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from butler.approvals import grants
+from butler.approvals.actions import Action
 from butler.approvals.show import approval
+from butler.types import Json
 from service.approvals import list_approvals
-from service.http.bodies import DecisionBody, ExactJsonRoute
+from service.butler import ButlerService
+from service.decisions import Given, Settled
+from service.http.bodies import DecisionBody, ExactJsonRoute, ManyBody
 from service.http.chat import json_response, service_of
 from service.http.security import caller
 
@@ -60,22 +63,32 @@ def approval_routes() -> APIRouter:
         """Decide one action; its thread goes on by itself."""
         service, person = service_of(request), caller(request)
         decided = await service.decisions.one(action_id, body.read(), person, "http")
-        faculties = service.faculties
-        shown = approval(decided.actions[0], faculties.tools, faculties.redactor)
-        return json_response({"approval": shown, "run_id": decided.run_id})
+        action = decided.actions[0]
+        return json_response(_decided(service, action, decided.grants.get(action.action_id)))
 
-    @router.get("/grants")
-    async def list_grants(request: Request) -> Response:
-        """Live grants that the caller may see."""
-        person = caller(request)
-        found = await service_of(request).database.read(lambda connection: grants.visible_to(connection, person))
-        return json_response({"items": [grant.public() for grant in found]})
-
-    @router.delete("/grants/{grant_id}", status_code=204)
-    async def revoke(request: Request, grant_id: str) -> Response:
-        """End a grant now."""
-        person = caller(request)
-        await service_of(request).database.write(lambda connection: grants.revoke(connection, grant_id, person, "http"))
-        return Response(status_code=204)
+    @router.post("/approvals")
+    async def decide_many(request: Request, body: ManyBody) -> Response:
+        """Decide actions of any threads, each on its own, with one result each."""
+        service, person = service_of(request), caller(request)
+        settled = await service.decisions.many(body.read(), person, "http")
+        return json_response({"items": [_result(service, one) for one in settled]})
 
     return router
+
+
+def _decided(service: ButlerService, action: Action, given: Given | None) -> Json:
+    faculties = service.faculties
+    answer: Json = {"approval": approval(action, faculties.tools, faculties.redactor), "run_id": action.run_id}
+    if given is not None:
+        grant = faculties.redactor.json(given.grant.public(faculties.tools))
+        answer["grant"] = {**grant, "note": given.note}
+    return answer
+
+
+def _result(service: ButlerService, one: Settled) -> Json:
+    if one.error is not None:
+        named = {"code": one.named.code} if one.named.action_id is None else {"action_id": one.named.action_id}
+        error = {"code": one.error.code, "detail": one.error.detail, **one.error.extras}
+        return {**named, "ok": False, "error": service.faculties.redactor.json(error)}
+    assert one.action is not None
+    return {"action_id": one.action.action_id, "ok": True, **_decided(service, one.action, one.given)}

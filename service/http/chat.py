@@ -90,8 +90,12 @@ def chat_routes() -> APIRouter:
     @router.post("/threads/{thread_id}/resume", responses=ANSWERED)
     async def resume(request: Request, thread_id: str, body: ResumeBody) -> Response:
         """Decide pending actions of a thread; it goes on by itself."""
-        decided = await service_of(request).decisions.in_thread(thread_id, body.read(), caller(request), "http")
+        service, person = service_of(request), caller(request)
+        decided = await service.decisions.in_thread(thread_id, body.read(), person, "http")
         ticket = Ticket(thread_id, decided.run_id, decided.log, decided.position)
+        if decided.in_part:
+            # More people have to approve: nothing goes on, so there is nothing to wait for.
+            ticket = Ticket.of_outcome(await service.run_outcome(person, decided.run_id))
         return await answer(request, ticket, body.wait)
 
     @router.get("/runs/{run_id}")

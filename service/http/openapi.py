@@ -41,6 +41,12 @@ _EVENT: Json = {
 }
 
 
+def problems(*statuses: int) -> Responses:
+    """Refusals of a route that not every route of its kind has."""
+    content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
 class DocumentedApp(FastAPI):
     """FastAPI, whose document also tells what this house answers when it refuses."""
 
@@ -81,6 +87,7 @@ def _complete(method: str, path: str, operation: Json) -> None:
         if "text/event-stream" in answer.get("content", {}):
             answer["content"]["text/event-stream"] = {"schema": _EVENT}
     for status in sorted(statuses):
-        if status == 422 or str(status) not in responses:
+        is_page = "text/html" in responses.get(str(status), {}).get("content", {})
+        if not is_page and (status == 422 or str(status) not in responses):
             content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
             responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": content}

@@ -51,7 +51,7 @@ def test_a_users_grant_holds_in_all_their_threads_and_for_nobody_else(
 
 def test_a_grant_for_everyone_holds_for_everyone(butler: ButlerServer, owner: Client, member: Client) -> None:
     prefix = fresh("all")
-    granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"})
+    granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"}, confirm=True)
     assert member.chat(call("append_line", f"{prefix} 2"))["status"] == "done"
 
 
@@ -86,7 +86,7 @@ def test_a_grant_taken_back_no_longer_counts(butler: ButlerServer, owner: Client
 def test_a_refuse_rule_beats_a_grant(butler: ButlerServer, owner: Client) -> None:
     parked = owner.chat(call("delete_thing", target=fresh("test")))
     [action] = parked["approvals"]
-    owner.resume(parked["thread_id"], approve(action, grant={"scope": "everyone"}))
+    owner.resume(parked["thread_id"], approve(action, grant={"scope": "everyone", "args": {}, "confirm": True}))
     owner.when_status(parked["thread_id"], "idle")
     target = fresh("prod")
     outcome = owner.chat(call("delete_thing", target=target), parked["thread_id"])
@@ -97,13 +97,13 @@ def test_a_refuse_rule_beats_a_grant(butler: ButlerServer, owner: Client) -> Non
 def test_a_rule_that_asks_is_asked_before_grants(butler: ButlerServer, owner: Client) -> None:
     parked = owner.chat(call("delete_thing", target=fresh("test")))
     [action] = parked["approvals"]
-    owner.resume(parked["thread_id"], approve(action, grant={"scope": "thread"}))
+    owner.resume(parked["thread_id"], approve(action, grant={"scope": "thread", "args": {"target": "test-*"}}))
     owner.when_status(parked["thread_id"], "idle")
     assert owner.chat(call("delete_thing", target=fresh("test")), parked["thread_id"])["status"] == "parked"
 
 
 def test_a_member_can_neither_grant_nor_take_back(butler: ButlerServer, owner: Client, member: Client) -> None:
     prefix = fresh("owners")
-    _, grant = granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"})
+    _, grant = granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"}, confirm=True)
     assert member.request("DELETE", f"/grants/{grant['grant_id']}").status_code in (403, 404)
     assert grant["grant_id"] in [item["grant_id"] for item in owner.get("/grants")["items"]]
