@@ -27,31 +27,34 @@ def console() -> Console:
 
 def print_approval(out: Console, approval: Json, moment: datetime | None = None) -> None:
     """Print one approval, whole."""
-    pending = approval["status"] == "pending"
-    name = visible(approval["code"] or approval["action_id"])
-    head = Text(f"{name}  {visible(approval['tool'])}", style="bold")
-    head.append("" if pending else f"  {visible(approval['status'])}", style="not bold")
-    out.print(head, soft_wrap=True)
-    for label, lines in approval_fields(approval, moment or datetime.now(UTC)):
-        style = STYLE_OF_RISK.get(lines[0], "") if label == "risk" else ""
-        _print_field(out, label, lines, style)
+    head = f"{visible(approval['code'] or approval['action_id'])}  {visible(approval['tool'])}"
+    state = "" if approval["status"] == "pending" else f"  {visible(approval['status'])}"
+    print_fields(out, head, approval_fields(approval, moment or datetime.now(UTC)), state)
 
 
-def print_fields(out: Console, head: str, fields: Iterable[Field]) -> None:
+def print_fields(out: Console, head: str, fields: Iterable[Field], state: str = "") -> None:
     """Print a heading with fields under it."""
-    out.print(Text(head, style="bold"), soft_wrap=True)
+    parts = [(f"{head}", "bold"), (f"{state}\n", "")] if head else []
+    # In a pipe a line stays one line; on a terminal the terminal would continue it at the left edge.
+    room = max(out.width - MARGIN - 1, 20) if out.is_terminal else None
     for label, lines in fields:
-        _print_field(out, label, lines)
+        parts += _field_parts(label, lines, room)
+    if out.is_terminal:
+        out.print(Text.assemble(*parts, end=""), soft_wrap=True)
+    else:
+        # Many cards are written to a pipe much faster without a layout for each.
+        out.file.write("".join(text for text, _ in parts))
 
 
-def _print_field(out: Console, label: str, lines: Sequence[str], style: str = "") -> None:
-    room = max(out.width - MARGIN - 1, 20)
+def _field_parts(label: str, lines: Sequence[str], room: int | None) -> list[tuple[str, str]]:
+    style = STYLE_OF_RISK.get(lines[0], "") if label == "risk" else ""
     shown = f"  {label}".ljust(MARGIN)
+    parts: list[tuple[str, str]] = []
     for line in lines:
-        # In a pipe a line stays one line; on a terminal the terminal would continue it at the left edge.
-        for piece in (chop_cells(line, room) or [""]) if out.is_terminal else [line]:
-            out.print(Text.assemble((shown, "dim"), (piece, style)), soft_wrap=True)
+        for piece in (chop_cells(line, room) or [""]) if room else [line]:
+            parts += [(shown, "dim"), (f"{piece}\n", style)]
             shown = " " * MARGIN
+    return parts
 
 
 def approval_fields(approval: Json, moment: datetime) -> list[Field]:

@@ -21,6 +21,7 @@ MOST_AT_ONCE = 200
 LONGEST_PAUSE = 0.5
 SILENT_SECONDS = 2.0
 MOST_RESULT_LINES = 40
+MOST_CODES = 20
 
 
 @dataclass
@@ -114,8 +115,8 @@ def follow(server: Remote, answers: Sequence[Answer], seconds: float) -> None:
             thread = answer.approval["thread_id"]
             try:
                 if thread not in waiting:
-                    pending = server.pages("/approvals", status="pending", thread_id=thread)
-                    waiting[thread] = [str(one["code"]) for one in pending]
+                    page = server.get("/approvals", status="pending", thread_id=thread, limit=MOST_AT_ONCE)
+                    waiting[thread] = [str(one["code"]) for one in page["items"]]
                 answer.waiting = waiting[thread]
             except ButlerError as error:
                 answer.error = _recorded(answer, error)
@@ -176,11 +177,16 @@ def tell(out: Console, answers: Sequence[Answer]) -> None:
             if answer.grant.get("note"):
                 out.print(f"    note: {visible(str(answer.grant['note']))}")
     for line in dict.fromkeys(
-        f"Thread {visible(answer.approval['thread_id'])} still waits for: {', '.join(map(visible, answer.waiting))}"
+        f"Thread {visible(answer.approval['thread_id'])} still waits for: {_listed(answer.waiting)}"
         for answer in answers
         if answer.waiting and answer.approval is not None
     ):
         out.print(line)
+
+
+def _listed(codes: Sequence[str]) -> str:
+    more = ", …" if len(codes) > MOST_CODES else ""
+    return ", ".join(map(visible, codes[:MOST_CODES])) + more
 
 
 def _sentence(answer: Answer) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -86,6 +86,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), VALUES, max_size=4), st.text(), st.integers(36, 120))
 def test_no_call_whatsoever_forges_a_field_or_leaves_its_column(args: Json, reason: str, width: int) -> None:
     one = approval(args, reason=reason, requested_by=reason)

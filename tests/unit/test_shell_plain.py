@@ -7,7 +7,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.cli.plain import exact_lines, json_document, visible
@@ -41,12 +41,14 @@ def test_what_can_not_be_seen_is_shown_as_an_escape(text: str, shown: str) -> No
     assert visible(text) == shown
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_leaves_a_character_that_a_terminal_obeys(text: str) -> None:
     for char in visible(text):
         assert char == " " or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"}
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_an_exact_value_reads_back_as_the_same_value(value: Any) -> None:
     lines = exact_lines(value)
@@ -56,6 +58,7 @@ def test_an_exact_value_reads_back_as_the_same_value(value: Any) -> None:
         assert json.loads("\n".join(lines)) == value
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_a_json_document_is_printable_ascii_and_the_same_value(value: Any) -> None:
     text = json_document(value)
