@@ -16,6 +16,9 @@ RESERVED = names(
 )
 """Words that a shell reads as its own language where a program's name could stand."""
 
+MOST_CHARACTERS = 16_384
+"""A longer command is not read: it asks, whatever it is, and holds nobody else up."""
+
 # Every alternative begins differently, so nothing is ever tried twice.
 _PIECE = re.compile(
     r"""
@@ -36,9 +39,9 @@ def plain_words(text: str) -> tuple[str, ...] | None:
     """Give the words of a text that every POSIX shell, and splitting without a shell, reads as the same one command.
 
     None for anything else: operators, substitutions, variables, redirections, patterns, comments, control
-    characters, unbalanced quotes, a variable set before the program, a word of the shell's own language.
+    characters, unbalanced quotes, a variable set before the program, a word of the shell's own language, great length.
     """
-    if not text.isprintable():
+    if len(text) > MOST_CHARACTERS or not text.isprintable():
         return None
     words: list[str] = []
     word: list[str] | None = None

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from butler.approvals.commandline import RESERVED, names
-from butler.approvals.shelltext import HOME, MOST_LEVELS, UNKNOWN, Unreadable, commands_within
+from butler.approvals.commandline import MOST_CHARACTERS, RESERVED, names
+from butler.approvals.shelltext import HOME, UNKNOWN, Unreadable, commands_within
 
 SHELLS = names("sh bash dash zsh ksh ksh93 mksh ash fish rbash csh tcsh source .")
 TEXT_RUNNERS = SHELLS | names("eval trap su runuser watch ssh parallel script flock")
@@ -27,6 +27,8 @@ ADDERS = frozenset({"xargs", "parallel"})
 FEEDERS = FINDERS | ADDERS
 """These fill in words of what they run, or add some."""
 MOST_MARKS = 4
+MOST_TEXTS = 6
+"""How deep a shell in a shell is looked into."""
 OWN_WORDS = dict.fromkeys(names("timeout chroot flock taskset chrt runcon ssh su"), 1)
 """How many words of their own stand before the command, beside options."""
 _EXEC = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
@@ -49,18 +51,20 @@ class Started:
 @lru_cache(maxsize=32)
 def started_by_text(text: str) -> tuple[Started, ...] | None:
     """Everything that a shell's text would start; None when that can't be told."""
+    if len(text) > MOST_CHARACTERS:
+        return None
     try:
-        return tuple(_look(commands_within(text), MOST_LEVELS))
+        return tuple(_look(commands_within(text), MOST_TEXTS))
     except Unreadable:
         return None
 
 
 def started_by_words(words: Sequence[str]) -> tuple[Started, ...] | None:
     """Everything that an argument list would start; None when that can't be told."""
-    if any(UNKNOWN in word or HOME in word for word in words):
+    if sum(map(len, words)) + len(words) > MOST_CHARACTERS or any(UNKNOWN in word or HOME in word for word in words):
         return None
     try:
-        return tuple(_look([tuple(words)], MOST_LEVELS)) if words else ()
+        return tuple(_look([tuple(words)], MOST_TEXTS)) if words else ()
     except Unreadable:
         return None
 
@@ -91,9 +95,9 @@ def _look_at(words: tuple[str, ...], levels: int, found: list[Started]) -> None:
     if first == len(words):
         found.append(Started(words, tuple(whole)))
         return
-    if name_of(words[first]) in _WITHOUT_TEXT:
-        raise Unreadable(f"{words[first]} changes what other words mean")
     starts = [first, *_after(words, first, len(words))]
+    if any(name_of(words[start]) in _WITHOUT_TEXT for start in starts):
+        raise Unreadable("a word that changes what others mean")
     started = {name_of(words[start]) for start in starts}
     runner = next((start for start in starts if name_of(words[start]) in TEXT_RUNNERS), None)
     if runner is not None:
@@ -122,7 +126,7 @@ def _after(words: Sequence[str], launcher: int, end: int) -> list[int]:
                 return starts + _after_finder(words, place, end)
             if name in LAUNCHERS:
                 own = OWN_WORDS.get(name, 0)
-            elif before == "--" or not before.startswith("-") or _has_its_word(before):
+            elif "=" not in word and (before == "--" or not before.startswith("-") or _has_its_word(before)):
                 own -= 1
         place += 1
     return starts
@@ -147,18 +151,22 @@ def _look_into(words: Sequence[str], runner: int, levels: int, found: list[Start
     """Read the arguments of a shell or its like as texts."""
     if levels <= 0:
         raise Unreadable("nested too deeply")
-    arguments = words[runner + 1 :]
-    if name_of(words[runner]) in SHELLS and _reads_elsewhere(arguments):
+    arguments = [argument.replace(HOME, "~") for argument in words[runner + 1 :]]
+    if any(UNKNOWN in argument for argument in arguments):
+        raise Unreadable("a text that only the shell knows")
+    texts = set()
+    if name_of(words[runner]) not in SHELLS:
+        # These put their arguments together before they read them.
+        texts.add(" ".join(arguments))
+    elif _reads_elsewhere(arguments):
         raise Unreadable("the shell reads its commands from elsewhere")
     for argument in arguments:
-        if UNKNOWN in argument:
-            raise Unreadable("a text that only the shell knows")
-        texts = {argument}
+        texts.add(argument)
         if argument.startswith("-"):
-            texts = {argument[2:], argument.partition("=")[2], argument.partition("S")[2]}
-        for text in texts:
-            if _SYNTAX.search(text):
-                found += _look(commands_within(text, levels - 1), levels - 1)
+            texts |= {argument[2:], argument.partition("=")[2], argument.partition("S")[2]}
+    for text in texts:
+        if _SYNTAX.search(text):
+            found += _look(commands_within(text), levels - 1)
 
 
 def _reads_elsewhere(arguments: Sequence[str]) -> bool:

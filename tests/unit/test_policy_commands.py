@@ -134,7 +134,8 @@ DISGUISED = [
     'r"m" x', "r\\\nm x", "$'rm' x", "$CMD x", "${CMD} x", "r$(echo m) x", "r? x", "/bin/r* x", "{rm,x}",
     ">x rm y", "2>/dev/null rm y", "rm>x y", "ls &>x rm y", "ls 'x", 'ls "x', "ls $(x", "ls )", "ls \\",
     "cat <<EOF\n'\nEOF\nrm x\n#'", "ls # '\nrm x\n#'", "echo $'\\'' ; rm x #'", "echo '\\'' ; rm x #'", "ls\0",
-    "ls\rrm x",
+    "ls\rrm x", "ls " + "x" * 16_384, "command eval coproc rm x", "time function g { rm x; }; g", "eval ls '&&' rm x",
+    "ssh host ls '&&' rm x", "env A.B=1 rm x", "env 'X;=a b' rm x", "time { rm x; }", "xargs timeout 5",
 ]  # fmt: skip
 
 
@@ -268,12 +269,30 @@ def test_whatever_reads_as_plain_is_read_the_same_by_rules_that_refuse(text: str
 
 @pytest.mark.parametrize(
     "piece",
-    ["'' ", "$(", "`x` ", "sudo ", "-exec sudo ", '"$x"', "(", "{a", "sh -c ", "\\", "a=", "-Ia "],
+    [
+        "'' ",
+        "$(",
+        "`x` ",
+        "sudo ",
+        "-exec sudo ",
+        '"$x"',
+        "(",
+        "{a",
+        "sh -c ",
+        "\\",
+        "a=",
+        "eval ",
+        "eval 'a;b' ",
+        "-Ia ",
+    ],
 )
-def test_huge_texts_get_an_answer(piece: str) -> None:
-    text = "find " + piece * (200_000 // len(piece))
+def test_hard_texts_of_any_length_get_an_answer(piece: str) -> None:
+    text = "find " + piece * (16_000 // len(piece))
     assert isinstance(WordGlobs(["rm", "**"]).concerns(text), bool)
-    assert not WordGlobs(["rm", "**"]).permits(text)
+    assert isinstance(WordGlobs(["find", "**"]).permits(text), bool)
+    huge = piece * (200_000 // len(piece))
+    assert WordGlobs(["rm", "**"]).concerns(huge)
+    assert not WordGlobs(["**"]).permits(huge)
 
 
 def test_a_rule_of_words_is_covered_only_by_one_that_surely_matches_too() -> None:
