@@ -106,7 +106,7 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
         port = listener.getsockname()[1]
         async with open_house(configuration, environ, local_url(settings.host, port)) as house:
             config = uvicorn.Config(
-                create_app(house.service),
+                create_app(house.service, behind_https=str(settings.public_url or "").startswith("https:")),
                 log_config=None,
                 access_log=False,
                 lifespan="off",

@@ -21,7 +21,7 @@ from butler.types import Json
 FIRST = ""
 """The label of a user's first token. The owner has one such: the one in ``owner.token``."""
 MOST_LABEL_CHARACTERS = 64
-MOST_TOKENS = 100
+MOST_TOKENS = 500
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def find_token(connection: Connection, person: Principal, token_id: str) -> Toke
     for token in live_tokens(connection, person.user_id):
         if token.token_id == token_id:
             return token
-    raise ButlerError("not_found", f"{person.name} has no live token {token_id!r}.")
+    raise ButlerError("not_found", "There is no such live token.")
 
 
 def create_token(

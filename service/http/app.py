@@ -10,27 +10,39 @@ from service.http import problems
 from service.http.approvals import approval_routes
 from service.http.audit import audit_routes
 from service.http.chat import chat_routes
+from service.http.grants import grant_routes
 from service.http.health import health_routes
+from service.http.links import link_routes
 from service.http.openapi import DocumentedApp
 from service.http.pages import page_routes
+from service.http.people import people_routes
 from service.http.security import Door
 from service.http.threads import thread_routes
 
 
-def create_app(service: ButlerService) -> FastAPI:
-    """Routes, errors and the door, over `service`."""
+def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI:
+    """Routes, errors and the door, over `service`.
+
+    Args:
+        behind_https: browsers reach it through https only, so its cookie goes no other way.
+    """
     # No docs pages: they would load scripts from other hosts. The OpenAPI document itself is served.
     app = DocumentedApp(title="Butler", version="1", docs_url=None, redoc_url=None)
     app.state.service = service
+    app.state.doorkeeper = Doorkeeper(service.database)
+    app.state.behind_https = behind_https
     problems.install(app)
     for routes in (
         chat_routes(),
         approval_routes(),
+        grant_routes(),
         audit_routes(),
+        people_routes(),
         thread_routes(),
         health_routes(),
         page_routes(),
+        link_routes(),
     ):
         app.include_router(routes)
-    app.add_middleware(Door, doorkeeper=Doorkeeper(service.database))
+    app.add_middleware(Door, doorkeeper=app.state.doorkeeper)
     return app
