@@ -56,6 +56,11 @@ def url_fault(url: str) -> str | None:
     return None
 
 
+def password_of(url: str) -> str:
+    """The password in a URL; empty where there is none."""
+    return unquote(urlsplit(url).password or "")
+
+
 def secrets_of(url: str) -> set[str]:
     """Every part of a URL that may be a secret, to be masked in errors; the scheme and plain host names are none."""
     parts = urlsplit(url)
@@ -65,6 +70,6 @@ def secrets_of(url: str) -> set[str]:
     pieces |= {parts.username or "", parts.password or ""}
     pieces |= {*parts.path.split("/"), *re.split(r"[&=;]", parts.query)}
     if "." not in name and name != "localhost":
-        pieces |= {host, name}  # Many services have their token where a host would be.
+        pieces |= {host, *host.split(":")}  # Many services have their token where a host would be.
     pieces |= {unquote(piece) for piece in pieces}
     return {piece for piece in pieces if len(piece) >= SHORTEST_SECRET}

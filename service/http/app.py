@@ -13,6 +13,7 @@ from service.http.chat import chat_routes
 from service.http.grants import grant_routes
 from service.http.health import health_routes
 from service.http.links import link_routes
+from service.http.links import link_routes
 from service.http.openapi import DocumentedApp
 from service.http.pages import page_routes
 from service.http.people import people_routes
@@ -41,6 +42,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         thread_routes(),
         health_routes(),
         page_routes(),
+        link_routes(),
         link_routes(),
     ):
         app.include_router(routes)

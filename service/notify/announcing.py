@@ -107,7 +107,8 @@ class Announcer:
             words = set(action.escalate_to or ())
             about = f"{action.action_id}:{action.escalate_at}"
             for who in everyone:
-                if words & {who.name, who.role} and action.may_be_decided_by(who):
+                called = {who.name, who.role, *(["requester"] if who.user_id == action.requester_id else [])}
+                if words & called and action.may_be_decided_by(who):
                     rows += self._rows("escalation", about, action, who)
         return rows
 

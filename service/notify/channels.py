@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from config.notify_file import ChannelDefinition, Event
-from config.notify_urls import secrets_of
+from config.notify_urls import password_of, secrets_of
 
 KEY_LENGTH = 12
 
@@ -68,11 +68,11 @@ def channel_key(definition: ChannelDefinition) -> str:
 
 
 def secrets_of_channels(definitions: Iterable[ChannelDefinition]) -> set[str]:
-    """What the house masks wherever it shows text: whole URLs, and parts that can hardly be ordinary words."""
+    """What the house masks wherever it shows text: URLs, passwords, and parts that can hardly be ordinary words."""
     found: set[str] = set()
     for definition in definitions:
         url = definition.url.get_secret_value()
-        found.add(url)
+        found |= {url, password_of(url)}
         found |= {piece for piece in secrets_of(url) if _looks_secret(piece)}
     return found
 

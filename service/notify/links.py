@@ -68,7 +68,7 @@ class SignedLinks:
 
     def read(self, token: str) -> str | None:
         """The link's id, if this server signed the token."""
-        if len(token) > MOST_TOKEN_CHARACTERS:
+        if len(token) > MOST_TOKEN_CHARACTERS or not self._has_key():
             return None
         try:
             return self._signer().unsign(token).decode()
@@ -92,6 +92,10 @@ class SignedLinks:
             )
         ).scalar()
         return self.url(kept or _insert(connection, action, person))
+
+    def _has_key(self) -> bool:
+        # Somebody who only asks must not make a key.
+        return self._key is not None or (self._folder / KEY_FILE).exists()
 
     def _signer(self) -> Signer:
         if self._key is None:
