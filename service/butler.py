@@ -27,7 +27,7 @@ from butler.types import Json
 from nodes.context import Faculties
 from service.attempts import Attempts
 from service.carried import carried_through
-from service.commands import Answer, Commands, compaction_of
+from service.commands import Commands, compaction_of
 from service.decisions import Decisions
 from service.events import RunLog
 from service.notify.links import SignedLinks
@@ -35,6 +35,7 @@ from service.outcomes import outcome
 from service.runs import Runs
 from service.showings import Showings
 from service.tickets import Ticket
+from service.typed import Answer
 
 IfParked = Literal["queue", "decline", "reject"]
 
@@ -57,7 +58,7 @@ class ButlerService:
     @carried_through
     async def chat(self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked) -> Ticket:
         """Take a message in; once this returns it is on disk (http-api, *Chat*)."""
-        command = parse_house_command(message)
+        command = parse_house_command(message, self.faculties.tools.names())
         if command is not None:
             return await self._command(person, command, message, thread_id)
         if if_parked == "decline" and thread_id is not None and await self._is_parked(person, thread_id):
