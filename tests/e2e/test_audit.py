@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import Client
+from tests.support.client import Client, refused
 from tests.support.orders import approve, fresh, park
 from tests.support.server import ButlerServer
 
@@ -96,3 +96,25 @@ def test_the_story_of_an_action_is_told_in_the_shell(butler: ButlerServer, owner
     assert told.returncode == 0, told.stderr
     lines = [line.partition("  ")[2] for line in told.stdout.splitlines()[1:]]
     assert [line.split()[0] for line in lines] == ["asked", "shown", "approved", "started,", "done,"]
+
+
+def test_an_attempt_at_an_action_that_is_not_theirs_to_know_is_audited_and_told_nothing(
+    butler: ButlerServer, owner: Client, member: Client
+) -> None:
+    stranger = butler.user_add("ben", "member")
+    outcome = park(member, fresh())
+    approval = outcome["approvals"][0]
+    action_id, thread_id = approval["action_id"], outcome["thread_id"]
+    before = len(rows(owner))
+    refused(stranger.post(f"/approvals/{action_id}", {"decision": "approve"}), 404, "not_found")
+    refused(stranger.resume(thread_id, approve(approval)), 404, "not_found")
+    refused(stranger.post(f"/threads/{thread_id}/resume", {"answer": {"approved": True}}), 404, "not_found")
+    said = stranger.chat(f"/deny {approval['code']} because")
+    assert said["error"]["code"] == "not_found"
+    refused(stranger.post("/approvals/no-such-thing", {"decision": "approve"}), 404, "not_found")
+    new = [row for row in rows(owner)[before:] if row["event"] == "attempt_refused"]
+    assert [(row["actor"], row["action_id"], row["data"]["code"]) for row in new] == [
+        ("ben", action_id, "not_found")
+    ] * 4
+    assert [row["data"]["decision"] for row in new] == ["approve", "approve", "approve", "reject"]
+    assert owner.approval(action_id)["status"] == "pending"
