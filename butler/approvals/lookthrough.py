@@ -35,7 +35,6 @@ _EXEC = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _WITHOUT_TEXT = frozenset({"case", "function", "coproc", "select", "alias", "hash", "enable"})
 _SKIPPED = RESERVED - _WITHOUT_TEXT - {"time", "[[", "]]", "for"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=", re.ASCII)
-_SYNTAX = re.compile(r"[\s;|&()<>$`'\"\\]")
 _SPLITS = re.compile(r"-[A-Za-z0]*S|--s")
 _REPLACES = re.compile(r"(?:-[0-9a-zA-HJ-Z]*I|--replace=)(.*)", re.DOTALL)
 
@@ -165,8 +164,7 @@ def _look_into(words: Sequence[str], runner: int, levels: int, found: list[Start
         if argument.startswith("-"):
             texts |= {argument[2:], argument.partition("=")[2], argument.partition("S")[2]}
     for text in texts:
-        if _SYNTAX.search(text):
-            found += _look(commands_within(text), levels - 1)
+        found += _look(commands_within(text), levels - 1)
 
 
 def _reads_elsewhere(arguments: Sequence[str]) -> bool:

@@ -135,7 +135,8 @@ DISGUISED = [
     ">x rm y", "2>/dev/null rm y", "rm>x y", "ls &>x rm y", "ls 'x", 'ls "x', "ls $(x", "ls )", "ls \\",
     "cat <<EOF\n'\nEOF\nrm x\n#'", "ls # '\nrm x\n#'", "echo $'\\'' ; rm x #'", "echo '\\'' ; rm x #'", "ls\0",
     "ls\rrm x", "ls " + "x" * 16_384, "command eval coproc rm x", "time function g { rm x; }; g", "eval ls '&&' rm x",
-    "ssh host ls '&&' rm x", "env A.B=1 rm x", "env 'X;=a b' rm x", "time { rm x; }", "xargs timeout 5",
+    "ssh host ls '&&' rm x", "echo 'rm x' | bash -c sh", "env A.B=1 rm x", "env 'X;=a b' rm x", "time { rm x; }",
+    "xargs timeout 5",
 ]  # fmt: skip
 
 
