@@ -81,13 +81,13 @@ def user_role(name: Name, role: Annotated[Role, typer.Argument(help="The new rol
 
 @user_app.command("disable")
 def user_disable(name: Name) -> None:
-    """Shut a user out: no token of it works. Its threads and what it granted stay."""
+    """Shut a user out: no token of it works, and no grant of it counts. Its threads stay."""
     changed(lambda connection: set_disabled(connection, name, True, operator()))
-    print(f"{name} is shut out. Grants that {name} gave still hold; `butler grants` lists and revokes them.")
+    print(f"{name} is shut out, and what {name} granted does not count any more.")
 
 
 @user_app.command("enable")
 def user_enable(name: Name) -> None:
-    """Let a disabled user in again, with the tokens it had."""
+    """Let a disabled user in again, with the tokens and grants it had."""
     changed(lambda connection: set_disabled(connection, name, False, operator()))
     print(f"{name} may sign in again.")
