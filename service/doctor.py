@@ -92,7 +92,7 @@ def deciders(rules: tuple[RuleDefinition, ...], database_path: Path) -> Iterator
         return
     known = {*ROLES, "requester", *users}
     for rule in rules:
-        for word in rule.deciders or ():
+        for word in dict.fromkeys((*(rule.deciders or ()), *rule.escalate_to)):
             if word not in known:
                 guess = did_you_mean(word, known)
                 detail = f"{rule.source}: {rule.name}: {word!r} is no user and no role{guess}; admins can decide"

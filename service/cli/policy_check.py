@@ -61,9 +61,8 @@ class Report:
 def examine(read: Configuration, policy: Policy, actions: int, redactor: Redactor) -> Report:
     """Look at a policy beside the configured tools, the users, and the last recorded `actions`; 0: at none."""
     rules, path = policy.definition.rules, read.settings.database_path
-    escalated = [replace(rule, deciders=rule.escalate_to) for rule in rules if rule.escalate_to]
     warnings = [*map(str, policy.loose_rules())]
-    warnings += [finding.detail for finding in deciders((*rules, *escalated), path)]
+    warnings += [finding.detail for finding in deciders(rules, path)]
     notes = [*_unnamed(read, policy)]
     found = None
     if actions and path.exists():
