@@ -17,7 +17,7 @@ from service.http.links import link_routes
 from service.http.openapi import DocumentedApp
 from service.http.pages import page_routes
 from service.http.people import people_routes
-from service.http.security import Door
+from service.http.security import Door, failed_attempts
 from service.http.threads import thread_routes
 
 
@@ -31,6 +31,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
     app = DocumentedApp(title="Butler", version="1", docs_url=None, redoc_url=None)
     app.state.service = service
     app.state.doorkeeper = Doorkeeper(service.database)
+    app.state.failures = failed_attempts()
     app.state.behind_https = behind_https
     problems.install(app)
     for routes in (
@@ -46,5 +47,5 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         link_routes(),
     ):
         app.include_router(routes)
-    app.add_middleware(Door, doorkeeper=app.state.doorkeeper)
+    app.add_middleware(Door, doorkeeper=app.state.doorkeeper, failures=app.state.failures)
     return app

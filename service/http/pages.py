@@ -10,9 +10,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from butler.errors import ButlerError
-from service.auth import Doorkeeper
 from service.http.openapi import PROBLEM_TYPE, Responses
-from service.http.security import COOKIE, presented_token
+from service.http.security import COOKIE, address_of, presented_token
 
 WEB = Path(__file__).parent.parent / "web"
 TYPES = {".css": "text/css", ".js": "text/javascript"}
@@ -21,6 +20,7 @@ LOGGED_IN: Responses = {
     303: {"description": "The token is in the cookie now; the page follows"},
     401: {"description": "The form that asks for a token", "content": {"text/html": {}}},
     403: {"description": "An agent has no page", "content": {PROBLEM_TYPE: {}}},
+    429: {"description": "Too many wrong tokens from this address", "content": {PROBLEM_TYPE: {}}},
 }
 LOGGED_OUT: Responses = {303: {"description": "The form that asks for a token follows"}}
 
@@ -41,10 +41,13 @@ def page_routes() -> APIRouter:
         """The page; with a token in the link, set the cookie and drop the token from the address."""
         doorkeeper = request.app.state.doorkeeper
         if token is not None:
-            return await _login(doorkeeper, token, request.app.state.behind_https)
+            return await _login(request, token)
+        presented = presented_token(request.headers)[0]
         try:
-            person = await doorkeeper.who(presented_token(request.headers)[0])
+            person = await doorkeeper.who(presented)
         except ButlerError:
+            if presented:
+                request.app.state.failures.take(address_of(request.scope))
             return page("login.html", 401, refused="")
         if person.role == "agent":
             raise ButlerError("forbidden", "An agent speaks on the agent socket only; the page is for people.")
@@ -88,13 +91,15 @@ def cookie_rules(behind_https: bool) -> CookieRules:
     return {"httponly": True, "samesite": "strict", "path": "/", "secure": behind_https}
 
 
-async def _login(doorkeeper: Doorkeeper, token: str, behind_https: bool) -> Response:
+async def _login(request: Request, token: str) -> Response:
+    state = request.app.state
     try:
-        await doorkeeper.who(token)
+        await state.doorkeeper.who(token)
     except ButlerError:
+        state.failures.take(address_of(request.scope))
         return page("login.html", 401, refused="refused")
     response = RedirectResponse("/", 303)
-    response.set_cookie(COOKIE, token, max_age=30 * 24 * 3600, **cookie_rules(behind_https))
+    response.set_cookie(COOKIE, token, max_age=30 * 24 * 3600, **cookie_rules(state.behind_https))
     return response
 
 

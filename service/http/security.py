@@ -59,11 +59,11 @@ class RateLimit:
 class Door:
     """ASGI middleware: puts the caller into ``scope["state"]["person"]`` or answers the request itself."""
 
-    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, failures: RateLimit) -> None:
         self._app = app
         self._doorkeeper = doorkeeper
         self._calls = RateLimit(per_second=1000, burst=5000)
-        self._failures = RateLimit(per_second=10, burst=300)
+        self._failures = failures
         self._links = RateLimit(per_second=10, burst=300)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,7 +112,7 @@ class Door:
         try:
             person = await self._doorkeeper.who(token)
         except ButlerError:
-            self._failures.take(client)
+            self._failures.take(address_of(scope))
             raise
         if by_cookie and scope["method"] not in SAFE_METHODS:
             refuse_other_origin(headers)
@@ -120,6 +120,16 @@ class Door:
             raise ButlerError("forbidden", "An agent speaks on the agent socket only; HTTP is for people.")
         self._calls.take(person.user_id)
         return person
+
+
+def failed_attempts() -> RateLimit:
+    """How many wrong tokens one address may try, at the door and at the sign-in page together."""
+    return RateLimit(per_second=10, burst=300)
+
+
+def address_of(scope: Scope) -> str:
+    """Where a request comes from, for limits."""
+    return str((scope.get("client") or ("?",))[0])
 
 
 def needs_token(path: str) -> bool:
