@@ -13,7 +13,6 @@ from service.http.chat import chat_routes
 from service.http.grants import grant_routes
 from service.http.health import health_routes
 from service.http.links import link_routes
-from service.http.links import link_routes
 from service.http.openapi import DocumentedApp
 from service.http.pages import page_routes
 from service.http.people import people_routes
@@ -43,7 +42,6 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         thread_routes(),
         health_routes(),
         page_routes(),
-        link_routes(),
         link_routes(),
     ):
         app.include_router(routes)
