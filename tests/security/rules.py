@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.security.operations import Operation
 from tests.support.client import Json
+from tests.support.orders import fresh
 
 Body = Callable[[str], Json]
 """Makes the body of a request; it gets the id of the thing that the request is about."""
@@ -23,7 +24,7 @@ class Row:
         admins_only: members get 403, whatever the request is about.
         names: the kind of thing that the body names, where the path doesn't.
         body: what to send.
-        hidden: the status for a thing that isn't there, or that the caller may not know of.
+        inside: the answer is 200 whatever comes of it, with one result inside for each thing that was named.
     """
 
     good: int = 200
@@ -32,7 +33,7 @@ class Row:
     admins_only: bool = False
     names: str | None = None
     body: Body | None = None
-    hidden: int = 404
+    inside: bool = False
 
 
 ROWS: dict[str, Row] = {
@@ -55,11 +56,26 @@ ROWS: dict[str, Row] = {
     "GET /approvals": Row(),
     "GET /approvals/{action_id}": Row(),
     "POST /approvals/{action_id}": Row(member=(403, "not_an_approver"), body=lambda _: {"decision": "reject"}),
-    "POST /approvals": Row(body=lambda _: {"decisions": [{"action_id": "none", "decision": "reject"}]}),
+    "POST /approvals": Row(
+        member=(403, "not_an_approver"),
+        names="action_id",
+        body=lambda action: {"decisions": [{"action_id": action, "decision": "reject"}]},
+        inside=True,
+    ),
     "GET /approvals/{action_id}/grant": Row(member=(403, "not_an_approver")),
     "POST /approvals/{action_id}/grant": Row(member=(403, "not_an_approver"), body=lambda _: {"scope": "thread"}),
+    "GET /decide/{token}": Row(open=True),
+    "POST /decide/{token}": Row(open=True),
+    "GET /me": Row(),
+    "GET /users": Row(admins_only=True),
+    "POST /users": Row(201, admins_only=True, body=lambda _: {"name": fresh("user"), "role": "member"}),
+    "PATCH /users/{account}": Row(admins_only=True, body=lambda _: {"disabled": True}),
+    "GET /users/{user_name}/tokens": Row(),
+    "POST /users/{user_name}/tokens": Row(201, body=lambda _: {"label": "tests"}),
+    "DELETE /users/{user_name}/tokens/{token_id}": Row(204),
     "GET /grants": Row(),
     "DELETE /grants/{grant_id}": Row(204),
+    "POST /logout": Row(204),
     "GET /audit": Row(admins_only=True),
 }
 
@@ -88,7 +104,7 @@ def expected(operation: Operation, who: str, whose: str | None) -> tuple[int, st
         return 403, "forbidden"
     own = (whose == "member's" and who == "member") or (whose == "admin's" and who == "admin")
     if whose == "unknown" or (whose is not None and member and not own):
-        return row.hidden, "not_found"
+        return 404, "not_found"
     if member and row.member is not None:
         return row.member
     return row.good, None

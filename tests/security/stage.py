@@ -47,10 +47,11 @@ class Stage:
             return UNKNOWN
         key = (kind, whose)
         if new or key not in self._kept:
-            self._kept[key] = self._make(kind, self.people[whose.removesuffix("'s")])
+            self._kept[key] = self._make(kind, whose.removesuffix("'s"))
         return self._kept[key]
 
-    def _make(self, kind: str, client: Client) -> str:
+    def _make(self, kind: str, whose: str) -> str:
+        client = self.people[whose]
         match kind:
             case "thread_id" | "run_id":
                 return str(park(client, fresh())[kind])
@@ -60,6 +61,16 @@ class Stage:
                 return self._grant(client)
             case "name":
                 return "page.css"
+            case "user_name":
+                return {"member": "mia", "admin": "owner"}[whose]
+            case "account":
+                made = self.admin.post("/users", {"name": fresh("user"), "role": whose})
+                return str(made.json()["name"])
+            case "token_id":
+                path = f"/users/{self.thing('user_name', whose)}/tokens"
+                return str(self.admin.post(path, {"label": fresh("token")}).json()["token_id"])
+            case "token":
+                return f"{UNKNOWN}.of-a-link"
         raise LookupError(f"nothing here makes a {kind!r} for a path; add it to tests/security/stage.py")
 
     def _grant(self, client: Client) -> str:

@@ -42,7 +42,8 @@ def fuzz(stage: Stage, operation: Operation, who: str, mode: str, *, real: bool,
     @given(case=strategy)
     def meets(case: Any) -> None:
         for name in operation.params if real else ():
-            case.path_parameters[name] = stage.thing(name, f"{who}'s", new=operation.method != "GET")
+            changes = operation.method != "GET" and name == operation.params[-1]
+            case.path_parameters[name] = stage.thing(name, f"{who}'s", new=changes)
         case.call_and_validate(stage.server.url, headers=headers, checks=CHECKS, timeout=20)
 
     meets()
@@ -51,7 +52,7 @@ def fuzz(stage: Stage, operation: Operation, who: str, mode: str, *, real: bool,
 @pytest.mark.parametrize("who", ["admin", "member"])
 @pytest.mark.parametrize("operation", operations(), ids=str)
 def test_requests_out_of_thin_air_meet_what_the_document_says(stage: Stage, operation: Operation, who: str) -> None:
-    fuzz(stage, operation, who, "good", real=False, examples=10)
+    fuzz(stage, operation, who, "good", real=False, examples=6)
 
 
 @pytest.mark.parametrize("operation", [one for one in operations() if one.needs_token], ids=str)
@@ -61,10 +62,10 @@ def test_requests_without_a_token_meet_what_the_document_says(stage: Stage, oper
 
 @pytest.mark.parametrize("who", ["admin", "member"])
 @pytest.mark.parametrize("mode", ["good", "bad"])
-@pytest.mark.parametrize("operation", [one for one in operations() if kind_of(one)], ids=str)
+@pytest.mark.parametrize("operation", [one for one in operations() if one.params and kind_of(one)], ids=str)
 def test_requests_about_real_things_meet_what_the_document_says(
     stage: Stage, operation: Operation, mode: str, who: str
 ) -> None:
     if mode == "bad" and not (operation.about.get("requestBody") or len(operation.about["parameters"]) > 1):
         return
-    fuzz(stage, operation, who, mode, real=True, examples=20)
+    fuzz(stage, operation, who, mode, real=True, examples=12)

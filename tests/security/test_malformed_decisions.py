@@ -26,6 +26,7 @@ Wrap = Callable[[Json, Any], Any]
 
 FACES: dict[str, Wrap] = {
     "POST /approvals/{action_id}": lambda _, decision: decision,
+    "POST /approvals": lambda approval, decision: {"decisions": [{"action_id": approval["action_id"], **decision}]},
     "POST /threads/{thread_id}/resume": lambda approval, decision: {
         "decisions": [{"action_id": approval["action_id"], **decision}]
     },
