@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import Connection
 
 from butler.clock import now, stamp, stamp_in
+from butler.crashpoints import crash_point
 from butler.people import Principal
 from butler.storage.database import Database
 from service.notify import queue
@@ -131,6 +132,7 @@ class Notifier:
         if fault is not None:
             await self._fail(one, channel, health, fault)
             return
+        crash_point("notified")
         recovered = health.failures > 0
         health.failures, health.quiet_until = 0, 0.0
         if ready.shows is not None:

@@ -55,7 +55,8 @@ def view_of(connection: Connection, link_id: str) -> View:
         return view(410, "This request has expired", ("Nobody answered in time, so nothing runs.",))
     if any(one["user_id"] == person.user_id for one in action.approved_by or ()):
         return view(409, "You have approved this already", recorded(action))
-    if link.fingerprint != action.shown_fingerprint:
+    # Asked anew, after a crash for one, it is another question although the call is the same.
+    if link.fingerprint != action.shown_fingerprint or link.created_at < action.requested_at:
         return view(409, "The action has changed", ("It is not what this link was made for.", _elsewhere(action)))
     if link.has_expired:
         return view(410, "This link has expired", ("The action still waits.", _elsewhere(action)))

@@ -231,11 +231,12 @@ def test_an_expired_request_can_not_be_decided_by_its_link(
     assert "expired" in page.text
 
 
-def test_an_action_that_changed_is_not_what_the_link_was_made_for(
-    butler: ButlerServer, owner: Client, receiver: Receiver, browser: httpx.Client
+@pytest.mark.parametrize("change", ["fingerprint = 'other'", "requested_at = '2999-01-01T00:00:00.000000Z'"])
+def test_an_action_that_changed_or_is_asked_anew_is_not_what_the_link_was_made_for(
+    butler: ButlerServer, owner: Client, receiver: Receiver, browser: httpx.Client, change: str
 ) -> None:
     approval, link = asked(owner, receiver, fresh())
-    alter(butler, "UPDATE actions SET fingerprint = 'other' WHERE action_id = ?", approval["action_id"])
+    alter(butler, f"UPDATE actions SET {change} WHERE action_id = ?", approval["action_id"])
     for page in (browser.get(link), browser.post(link, data={"decision": "approve"})):
         assert page.status_code == 409
         assert "changed" in page.text

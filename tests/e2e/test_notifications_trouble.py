@@ -14,7 +14,7 @@ import yaml
 
 from tests.support.orders import approve, call, fresh, park, reject
 from tests.support.polling import wait_until
-from tests.support.receiver import Receiver
+from tests.support.receiver import Receiver, link_in
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer, MakeButler
 
@@ -118,6 +118,21 @@ def test_a_reply_survives_the_death_of_the_server_before_it_is_sent(
     assert receiver.messages("owner") == []
     server.start()
     receiver.message("owner", f"> {said}")
+
+
+def test_a_server_that_dies_between_sending_and_writing_it_down_sends_again(
+    make_butler: MakeButler, receiver: Receiver
+) -> None:
+    server = make_butler(BUTLER_NOTIFY_URLS=receiver.url("owner"))
+    owner = server.start(BUTLER_CRASH_AT="notified").client()
+    text = fresh()
+    owner.post("/chat", {"message": call("append_line", text), "wait": False})
+    assert server.died() == -9
+    assert len(receiver.messages("owner", text)) == 1
+    server.start()
+    wait_until(lambda: len(receiver.messages("owner", text)) == 2, "it arrives a second time")
+    first, second = receiver.messages("owner", text)
+    assert link_in(first) == link_in(second)
 
 
 def crash(server: ButlerServer, point: str, message: str) -> None:
