@@ -177,8 +177,12 @@ def test_secrets_of_urls_show_nowhere(make_butler: MakeButler, receiver: Receive
 def test_a_bad_url_stops_the_start_without_being_shown(make_butler: MakeButler) -> None:
     server = make_butler(BUTLER_NOTIFY_URLS="tgram://planted-secret json://127.0.0.1/ok")
     (server.config / "notify.yml").write_text("people: [{user: mia, urls: ['slack://planted-secret']}]")
-    server.launch()
+    process = server.launch()
+    assert process.stdout is not None
+    with process.stdout as output:
+        printed = output.read()
     assert server.died() == 2
+    assert "planted-secret" not in printed
     assert "BUTLER_NOTIFY_URLS: URL 1 of 2" in server.stderr
     assert "notify.yml:1: urls[0]: " in server.stderr
     assert "planted-secret" not in server.stderr
