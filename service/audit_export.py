@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from butler.clock import stamp
 from butler.redact import Redactor
 from butler.storage.audit import CHAINED
 from butler.storage.audit_check import read_data
@@ -19,7 +21,17 @@ COLUMNS = (*CHAINED, "hash", "masked")
 NULLABLE = frozenset({"thread_id", "run_id", "action_id"})
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 """A spreadsheet takes a cell that begins so for a formula, or hides the apostrophe."""
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+"""Years before 1000 are written with fewer digits and would not sort as text; after the last day comes none."""
 MOST_CELL_CHARACTERS = 1 << 30
+
+
+def from_time(moment: datetime | None) -> str | None:
+    """A time, in UTC without a zone, as rows are compared with it; the ends of the calendar stay within it."""
+    if moment is None:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return stamp(min(max(moment, EARLIEST), LATEST))
 
 
 def shown_row(row: Json, redactor: Redactor) -> Json:

@@ -7,20 +7,19 @@ import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.redact import Redactor
 from butler.storage.audit_check import BEGINNING, Head, Report, open_readonly, stored_rows, verify, verify_database
 from butler.types import Json
 from config.environment import read_environment
 from config.settings import load_settings
-from service.audit_export import Format, encoded, read_export, shown_row
+from service.audit_export import Format, encoded, from_time, read_export, shown_row
 from service.audit_story import find_action, story
 from service.cli.common import FAILED
 from service.cli.plain import visible
@@ -90,10 +89,9 @@ def audit_export(
     """Write all rows, oldest first, in a form that `verify --file` can check."""
     redactor = _redactor()
     path = _database_path()
-    moment = stamp(since.replace(tzinfo=UTC) if since.tzinfo is None else since) if since else None
     try:
         with closing(open_readonly(path)) as connection:
-            lines = encoded((shown_row(row, redactor) for row in stored_rows(connection, since=moment)), kind)
+            lines = encoded((shown_row(row, redactor) for row in stored_rows(connection, since=from_time(since))), kind)
             if output is None:
                 for line in lines:
                     sys.stdout.buffer.write(line)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from butler.clock import stamp
 from butler.storage.audit import Filter, read_rows
 from butler.types import Json
-from service.audit_export import encoded, shown_row
+from service.audit_export import encoded, from_time, shown_row
 from service.http.access import admin_only
 from service.http.chat import json_response, service_of
 from service.http.openapi import TABLES
@@ -32,12 +31,9 @@ class AuditQuery(BaseModel):
     actor: str = ""
 
     def filter(self) -> Filter:
-        """What the database is asked for; a time without a zone is UTC."""
-        since = self.since
-        if since is not None:
-            since = since if since.tzinfo else since.replace(tzinfo=UTC)
+        """What the database is asked for."""
         return Filter(
-            since=stamp(since) if since else None, after=self.after, action_id=self.action_id or None,
+            since=from_time(self.since), after=self.after, action_id=self.action_id or None,
             thread_id=self.thread_id or None, event=self.event or None, actor=self.actor or None,
         )  # fmt: skip
 

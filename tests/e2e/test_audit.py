@@ -59,6 +59,15 @@ def test_filters_choose_rows_and_after_pages_through_them(butler: ButlerServer, 
     assert paged[: len(everything)] == everything
 
 
+@pytest.mark.parametrize("since", ["0001-01-01T00:00:00+14:00", "0999-12-31T23:59:59Z", "1969-12-31"])
+def test_a_time_before_all_rows_chooses_all(butler: ButlerServer, owner: Client, since: str) -> None:
+    assert owner.get("/audit", since=since, limit=1)["items"][0]["seq"] == 1
+
+
+def test_a_time_at_the_end_of_the_calendar_chooses_none(butler: ButlerServer, owner: Client) -> None:
+    assert rows(owner, since="9999-12-31T23:59:59-14:00") == []
+
+
 @pytest.mark.parametrize("query", [{"after": "-1"}, {"after": "x"}, {"after": str(2**63)}, {"who": "mia"}])
 def test_a_filter_that_means_nothing_is_refused(butler: ButlerServer, owner: Client, query: dict[str, str]) -> None:
     assert owner.request("GET", "/audit", params=query).status_code == 422

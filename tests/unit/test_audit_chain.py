@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
+from alembic.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
@@ -21,6 +23,7 @@ from butler.storage import audit
 from butler.storage.audit import Filter, chained_hash, read_rows, record
 from butler.storage.audit_check import BEGINNING, TRIGGERS, Head, stored_rows, verify, verify_database
 from butler.storage.database import Database
+from butler.storage.migrate import MIGRATIONS, migrate
 from butler.storage.tables import AUDIT_TRIGGERS
 from butler.types import Json
 from tests.support.parts import new_database, quick_directory
@@ -297,3 +300,27 @@ def test_no_mixture_of_changes_goes_unseen(changes: list[Change], chain: list[Js
 @pytest.fixture(scope="module")
 def chain(scratch: Path) -> list[Json]:
     return rows_of(filled(scratch / "chain.db"))
+
+
+def test_rows_from_before_the_chain_are_chained_by_the_migration(tmp_path: Path) -> None:
+    path = tmp_path / "butler.db"
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["path"] = path
+    command.upgrade(config, "0001")
+    said = ['{"b": 1, "a": "\\u00fc \\ud800"}', '{"n": 100000000000000000000000000, "f": 0.1}', "{}"]
+    with closing(sqlite3.connect(path)) as connection:
+        for data in said:
+            connection.execute(
+                "INSERT INTO audit (at, event, actor, via, data) VALUES ('2026-01-01', 'done', 'butler', 'run', ?)",
+                (data,),
+            )
+        connection.commit()
+    migrate(path)
+    database = Database(path)
+    database.write_now(lambda c: write(c, 4))
+    database.close()
+    report = verify_database(path)
+    assert (report.fault, report.count) == (None, 4)
+    tamper(path, "UPDATE audit SET data = '{\"a\": 2}' WHERE seq = 1")
+    assert found(path) == ("altered", 1)
