@@ -25,6 +25,7 @@ from sqlalchemy import (
 
 from butler.approvals.actions import Action
 from butler.approvals.decide import may_see
+from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.people import Principal
 from butler.storage.tables import actions
@@ -89,12 +90,15 @@ def _is_own(person: Principal) -> ColumnElement[bool]:
 def _is_named(person: Principal) -> ColumnElement[bool]:
     """Whether the policy names the person or their role for an action of somebody else; `may_see` has the last word."""
     words = (person.name, person.role)
-    lists = (actions.c.deciders, actions.c.escalate_to)
-    each = [func.json_each(column).table_valued("value") for column in lists]
+    decides, decides_later = (
+        exists().where(func.json_each(column).table_valued("value").c.value.in_(words))
+        for column in (actions.c.deciders, actions.c.escalate_to)
+    )
+    due = and_(actions.c.status == "pending", actions.c.escalate_at <= stamp())
     return and_(
         # As the index says it.
-        or_(*(column.is_not(None) for column in lists)),
-        or_(*(exists().where(word.c.value.in_(words)) for word in each)),
+        or_(actions.c.deciders.is_not(None), actions.c.escalate_to.is_not(None)),
+        or_(decides, and_(or_(actions.c.escalated_at.is_not(None), due), decides_later)),
         actions.c.requester_id != person.user_id,
     )
 

@@ -67,17 +67,15 @@ class Settled:
 
 Choose = Callable[[Connection], list[tuple[str, Decision]]]
 Use = Callable[[Connection], None]
-OnEscalated = Callable[[Sequence[Action]], None]
 
 
 class Decisions:
-    """Every face's way to `decide()`. What is in `on_escalated` is told of actions that further people may decide."""
+    """Every face's way to `decide()`."""
 
     def __init__(self, database: Database, runs: Runs, judge: Judge) -> None:
         self._database = database
         self._runs = runs
         self._judge = judge
-        self.on_escalated: list[OnEscalated] = []
 
     async def in_thread(self, thread_id: str, named: Sequence[Named], person: Principal, via: str) -> Decided:
         """Decide actions of one thread, all of `named` or none (http-api, *Resume*)."""
@@ -264,10 +262,8 @@ class Decisions:
         )  # fmt: skip
 
     async def escalate(self, moment: str) -> None:
-        """Let further people decide what nobody has decided in time, and tell whoever listens."""
-        escalated = await self._database.write(partial(deadlines.escalate_due, moment=moment))
-        for told in self.on_escalated if escalated else ():
-            told(escalated)
+        """Write down that further people may decide what nobody has decided in time."""
+        await self._database.write(partial(deadlines.escalate_due, moment=moment))
 
     @carried_through
     async def expire(self, moment: str) -> None:

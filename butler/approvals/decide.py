@@ -23,7 +23,7 @@ from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.people import Principal
 from butler.storage import audit
-from butler.storage.tables import actions
+from butler.storage.tables import actions, users
 from butler.types import Json
 
 
@@ -94,7 +94,7 @@ def decide(
     if decision.kind == "edit":
         _check_edit(action, decision, judge)
     terms = terms_of(action, decision.grant, person, judge) if decision.grant is not None else None
-    given = list(action.approved_by or ())
+    given = _still_given(connection, action)
     values = _outcome(action, decision, person, via)
     if decision.kind == "approve" and action.approvals_needed > 1:
         mine = {"user_id": person.user_id, **{key: values["decision"][key] for key in GIVEN_FIELDS}}
@@ -104,7 +104,11 @@ def decide(
     row = connection.execute(
         update(actions)
         # Two deciders at once: the second statement finds no pending row, or one with another count of approvals.
-        .where(actions.c.action_id == action_id, actions.c.status == "pending", _approvals() == len(given))
+        .where(
+            actions.c.action_id == action_id,
+            actions.c.status == "pending",
+            _approvals() == len(action.approved_by or ()),
+        )
         .values(**values)
         .returning(actions)
     ).first()
@@ -155,6 +159,20 @@ def open_question(connection: Connection, action_id: str, person: Principal, jud
     if action.has_expired:
         raise ButlerError("expired", "This approval request has expired; nothing was run.", decision=None)
     return action
+
+
+def _still_given(connection: Connection, action: Action) -> list[Json]:
+    """The earlier approvals of those who may still decide: who was disabled since counts no more."""
+    if not action.approved_by:
+        return []
+    ids = [one["user_id"] for one in action.approved_by]
+    rows = connection.execute(
+        select(users.c.user_id, users.c.name, users.c.role).where(
+            users.c.user_id.in_(ids), users.c.disabled_at.is_(None)
+        )
+    )
+    able = {row.user_id for row in rows if action.may_be_decided_by(Principal(row.user_id, row.name, row.role))}
+    return [one for one in action.approved_by if one["user_id"] in able]
 
 
 def _approvals() -> ColumnElement[int]:
