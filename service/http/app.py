@@ -26,8 +26,9 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
     Args:
         behind_https: browsers reach it through https only, so its cookie goes no other way.
     """
-    # No docs pages: they would load scripts from other hosts. The OpenAPI document itself is served.
-    app = DocumentedApp(title="Butler", version="1", docs_url=None, redoc_url=None)
+    # No docs pages: they would load scripts from other hosts. The OpenAPI document itself is served. No redirect from
+    # paths with a slash too many either: it would name whatever host the request named.
+    app = DocumentedApp(title="Butler", version="1", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.service = service
     app.state.doorkeeper = Doorkeeper(service.database)
     app.state.failures = failed_attempts()

@@ -19,6 +19,7 @@ from service.http.problems import internal, of_error
 COOKIE = "butler_token"
 OPEN_PATHS = frozenset({"/healthz", "/", "/login"})
 LINKS = "/decide/"
+ASSETS = "/web/"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_BODY_BYTES = 4 * 1024 * 1024
 HEADERS = (
@@ -31,6 +32,8 @@ HEADERS = (
         b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
 )
+
+KEPT_NOWHERE = (*HEADERS, (b"cache-control", b"no-store"))
 
 
 class RateLimit:
@@ -79,7 +82,9 @@ class Door:
             if message["type"] == "http.response.start":
                 started = True
                 present = {name for name, _ in message.get("headers", ())}
-                extra = [(name, value) for name, value in HEADERS if name not in present]
+                # Whatever is told may hold what only one person may read; the styles of the page may be kept.
+                wanted = HEADERS if scope["path"].startswith(ASSETS) else KEPT_NOWHERE
+                extra = [(name, value) for name, value in wanted if name not in present]
                 message = {**message, "headers": [*message.get("headers", ()), *extra]}
             await send(message)
 
@@ -134,7 +139,7 @@ def address_of(scope: Scope) -> str:
 
 def needs_token(path: str) -> bool:
     """Whether the door asks for a token on that path; what is open checks for itself whom it shows what."""
-    return path not in OPEN_PATHS and not path.startswith(("/web/", LINKS))
+    return path not in OPEN_PATHS and not path.startswith((ASSETS, LINKS))
 
 
 def presented_token(headers: Headers) -> tuple[str, bool]:

@@ -9,6 +9,8 @@ from tests.security.operations import Operation
 from tests.support.client import Json
 from tests.support.orders import fresh
 
+OUTSIDE = ("nobody", "forger", "disabled", "ended")
+"""Callers without a token that opens the door."""
 Body = Callable[[str], Json]
 """Makes the body of a request; it gets the id of the thing that the request is about."""
 
@@ -95,7 +97,7 @@ def kind_of(operation: Operation) -> str | None:
 def expected(operation: Operation, who: str, whose: str | None) -> tuple[int, str | None]:
     """The status and, for a refusal, the code that `who` gets for a thing of `whose` (None: about no thing)."""
     row = row_of(operation)
-    if who in ("nobody", "forger", "disabled"):
+    if who in OUTSIDE:
         return 401, "unauthorized"
     if who == "agent":
         return 403, "forbidden"

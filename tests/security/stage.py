@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import httpx
+
 from tests.support.client import Client, Json
 from tests.support.orders import approve, call, fresh, park
 from tests.support.server import ButlerServer
@@ -14,15 +16,32 @@ UNKNOWN = "no-such-thing-1234"
 
 def people(server: ButlerServer) -> dict[str, Client]:
     """A client for each kind of caller; ``member`` is who owns the member's things, ``other`` another member."""
-    return {
+    owner = server.client()
+
+    def add(name: str, role: str) -> Client:
+        return server.client(good_token(owner.post("/users", {"name": name, "role": role})))
+
+    found = {
         "nobody": server.client(None),
         "forger": server.client("wrong-token"),
-        "agent": server.user_add("anna", "agent"),
-        "member": server.user_add("mia", "member"),
-        "other": server.user_add("ben", "member"),
-        "admin": server.client(),
-        "second admin": server.user_add("ada", "admin"),
+        "agent": add("anna", "agent"),
+        "member": add("mia", "member"),
+        "other": add("ben", "member"),
+        "admin": owner,
+        "second admin": add("ada", "admin"),
+        "disabled": add("dora", "admin"),
+        "ended": add("emil", "admin"),
     }
+    assert owner.request("PATCH", "/users/dora", json={"disabled": True}).status_code == 200
+    for token in owner.get("/users/emil/tokens")["items"]:
+        assert owner.request("DELETE", f"/users/emil/tokens/{token['token_id']}").status_code == 204
+    return found
+
+
+def good_token(response: httpx.Response) -> str:
+    """The token in the answer that made it."""
+    assert response.status_code == 201, response.text
+    return str(response.json()["token"])
 
 
 @dataclass
