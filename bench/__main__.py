@@ -145,8 +145,8 @@ async def start_model(folder: Path) -> tuple[Server, str]:
     return model, f"{url}/v1"
 
 
-async def run(only: list[str], quick: bool) -> str:
-    """Run the workloads named, or all, and return the page."""
+async def run(only: list[str], quick: bool, page: str | None = None) -> str:
+    """Run the workloads named, or all, and return the page; with `page`, that one with new sections in it."""
     began = time.perf_counter()
     sections: list[Section] = []
     with tempfile.TemporaryDirectory(prefix="butler-bench-", ignore_cleanup_errors=True) as scratch:
@@ -160,6 +160,8 @@ async def run(only: list[str], quick: bool) -> str:
                     sections.append(await workload())
         finally:
             model.stop()
+    if page is not None:
+        return report.merged(page, sections, quick=quick)
     return report.markdown(sections, quick=quick, seconds=time.perf_counter() - began)
 
 
@@ -170,16 +172,19 @@ def main() -> int:
     names = ("chat", "stream", "governed", "long", "approvals", "inbox", "parked", "start", "kill")
     parser.add_argument("--only", action="append", default=[], choices=names, help="run this workload; repeatable")
     parser.add_argument(
-        "--output", type=Path, help="where to write the page; with --only nothing is written unless given"
+        "--output", type=Path, help="where to write the page; with --only nothing is written unless given, or --merge"
+    )
+    parser.add_argument(
+        "--merge", action="store_true", help="put what was measured into the page that is there, in place of the older"
     )
     options = parser.parse_args()
+    output = options.output or (None if options.only and not options.merge else ROOT / "docs" / "performance.md")
     try:
-        page = asyncio.run(run(options.only, options.quick))
+        page = asyncio.run(run(options.only, options.quick, output.read_text() if options.merge and output else None))
     except HarnessError as error:
         print(f"the bench cannot go on: {error}", file=sys.stderr)
         return 1
     print(page)
-    output = options.output or (None if options.only else ROOT / "docs" / "performance.md")
     if output is not None:
         output.parent.mkdir(exist_ok=True)
         output.write_text(page)
