@@ -67,14 +67,10 @@ def _print_all(approvals: Iterable[Json], when_none: str) -> None:
 def find(server: Remote, names: Iterable[str]) -> list[Json | ButlerError]:
     """The approvals with these codes or ids, in order; an error in the place of each that isn't there."""
     wanted = [name.strip() for name in names]
-    codes = {name.upper() for name in wanted if is_code(name)}
     by_code: dict[str, Json] = {}
-    if codes:
-        for approval in server.pages("/approvals", status="pending"):
-            if approval["code"] in codes:
-                by_code[approval["code"]] = approval
-                if len(by_code) == len(codes):
-                    break
+    for code in {name.upper() for name in wanted if is_code(name)}:
+        for item in server.get("/approvals", status="pending", code=code)["items"]:
+            by_code[code] = item
     return [by_code.get(name.upper()) or _no_such(name) if is_code(name) else _by_id(server, name) for name in wanted]
 
 

@@ -146,7 +146,8 @@ class Remote:
 def remote() -> Iterator[Remote]:
     """The server of this working directory's configuration, for one command."""
     place = find_place()
-    headers = {"Authorization": f"Bearer {place.token.get_secret_value()}", "Accept": "application/json"}
+    headers = {"Authorization": f"Bearer {place.token.get_secret_value()}", "Accept": "application/json",
+               "X-Butler-Face": "shell"}  # fmt: skip
     # What goes to this machine goes through no proxy; a redirect could carry the token elsewhere.
     with httpx.Client(
         headers=headers, timeout=TIMEOUT, trust_env=not place.is_loopback, follow_redirects=False

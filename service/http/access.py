@@ -7,7 +7,7 @@ from fastapi import Request
 from butler.errors import ButlerError
 from butler.people import Principal
 from service.http.chat import service_of
-from service.http.security import caller
+from service.http.security import caller, face
 
 
 async def admin_only(request: Request, refusal: str) -> Principal:
@@ -16,5 +16,5 @@ async def admin_only(request: Request, refusal: str) -> Principal:
     if person.is_admin:
         return person
     route = getattr(request.scope.get("route"), "path", request.url.path)
-    await service_of(request).attempts.refused(person, f"{request.method} {route}", "http")
+    await service_of(request).attempts.refused(person, f"{request.method} {route}", face(request))
     raise ButlerError("forbidden", refusal)

@@ -16,7 +16,7 @@ from service.butler import ButlerService
 from service.decisions import Given, Settled
 from service.http.bodies import DecisionBody, ExactJsonRoute, ManyBody
 from service.http.chat import json_response, service_of
-from service.http.security import caller
+from service.http.security import caller, face
 
 
 class ApprovalsQuery(BaseModel):
@@ -26,6 +26,7 @@ class ApprovalsQuery(BaseModel):
 
     status: Literal["", "pending", "approved", "rejected", "expired", "cancelled"] = ""
     thread_id: str = ""
+    code: Annotated[str, Field(max_length=8)] = ""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: str = ""
 
@@ -41,10 +42,12 @@ def approval_routes() -> APIRouter:
         items, cursor = await service.database.read(
             lambda connection: list_approvals(
                 connection, person, status=query.status or None, thread_id=query.thread_id or None,
-                limit=query.limit, cursor=query.cursor or None,
+                code=query.code.strip().upper() or None, limit=query.limit, cursor=query.cursor or None,
             )
         )  # fmt: skip
-        service.showings.saw(person, [action.action_id for action in items if action.status == "pending"], "http")
+        service.showings.saw(
+            person, [action.action_id for action in items if action.status == "pending"], face(request)
+        )
         faculties = service.faculties
         shown = [approval(action, faculties.tools, faculties.redactor) for action in items]
         return json_response({"items": shown, "next_cursor": cursor})
@@ -55,14 +58,14 @@ def approval_routes() -> APIRouter:
         service, person = service_of(request), caller(request)
         shown = await service.approval(person, action_id)
         if shown["status"] == "pending":
-            service.showings.saw(person, [action_id], "http")
+            service.showings.saw(person, [action_id], face(request))
         return json_response(shown)
 
     @router.post("/approvals/{action_id}")
     async def decide(request: Request, action_id: str, body: DecisionBody) -> Response:
         """Decide one action; its thread goes on by itself."""
         service, person = service_of(request), caller(request)
-        decided = await service.decisions.one(action_id, body.read(), person, "http")
+        decided = await service.decisions.one(action_id, body.read(), person, face(request))
         action = decided.actions[0]
         return json_response(_decided(service, action, decided.grants.get(action.action_id)))
 
@@ -70,7 +73,7 @@ def approval_routes() -> APIRouter:
     async def decide_many(request: Request, body: ManyBody) -> Response:
         """Decide actions of any threads, each on its own, with one result each."""
         service, person = service_of(request), caller(request)
-        settled = await service.decisions.many(body.read(), person, "http")
+        settled = await service.decisions.many(body.read(), person, face(request))
         return json_response({"items": [_result(service, one) for one in settled]})
 
     return router

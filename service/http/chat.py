@@ -14,7 +14,7 @@ from service.butler import ButlerService
 from service.events import RunLog, to_json
 from service.http.bodies import ChatBody, ExactJsonRoute, ResumeBody
 from service.http.openapi import ANSWERED
-from service.http.security import caller
+from service.http.security import caller, face
 from service.tickets import Ticket
 
 SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -44,7 +44,7 @@ def stream(request: Request, log: RunLog, position: int) -> Response:
 
     async def noted() -> AsyncIterator[bytes]:
         async for chunk in log.follow(position):
-            showings.events(person, chunk, "http")
+            showings.events(person, chunk, face(request))
             yield chunk
 
     return EventStream(noted(), headers=SSE_HEADERS)
@@ -52,7 +52,7 @@ def stream(request: Request, log: RunLog, position: int) -> Response:
 
 def outcome_response(request: Request, outcome: Json, status: int = 200) -> Response:
     """An Outcome as JSON; who reads it is shown its approvals."""
-    return json_response(service_of(request).showings.outcome(caller(request), outcome, "http"), status)
+    return json_response(service_of(request).showings.outcome(caller(request), outcome, face(request)), status)
 
 
 def wants_stream(request: Request) -> bool:
@@ -83,7 +83,7 @@ def chat_routes() -> APIRouter:
             ticket = await service_of(request).chat(caller(request), body.message, body.thread_id, body.if_parked)
         except ButlerError as error:
             if error.code == "parked":
-                service_of(request).showings.outcome(caller(request), error.extras, "http")
+                service_of(request).showings.outcome(caller(request), error.extras, face(request))
             raise
         return await answer(request, ticket, body.wait)
 
@@ -91,7 +91,7 @@ def chat_routes() -> APIRouter:
     async def resume(request: Request, thread_id: str, body: ResumeBody) -> Response:
         """Decide pending actions of a thread; it goes on by itself."""
         service, person = service_of(request), caller(request)
-        decided = await service.decisions.in_thread(thread_id, body.read(), person, "http")
+        decided = await service.decisions.in_thread(thread_id, body.read(), person, face(request))
         ticket = Ticket(thread_id, decided.run_id, decided.log, decided.position)
         if decided.in_part:
             # More people have to approve: nothing goes on, so there is nothing to wait for.
@@ -112,7 +112,7 @@ def chat_routes() -> APIRouter:
     @router.post("/runs/{run_id}/cancel", status_code=202)
     async def cancel(request: Request, run_id: str) -> Response:
         """End a run; its outcome follows as ``cancelled``."""
-        await service_of(request).cancel(caller(request), run_id, "http")
+        await service_of(request).cancel(caller(request), run_id, face(request))
         return outcome_response(request, await service_of(request).run_outcome(caller(request), run_id), 202)
 
     return router

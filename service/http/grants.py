@@ -12,7 +12,7 @@ from service.grants import Grants
 from service.http.bodies import ExactJsonRoute, GrantTerms
 from service.http.chat import json_response, service_of
 from service.http.openapi import problems
-from service.http.security import caller
+from service.http.security import caller, face
 
 
 class GrantsQuery(BaseModel):
@@ -41,7 +41,7 @@ def grant_routes() -> APIRouter:
     @router.delete("/grants/{grant_id}", status_code=204)
     async def revoke(request: Request, grant_id: str) -> Response:
         """End a grant now."""
-        await grants_of(request).revoke(grant_id, caller(request), "http")
+        await grants_of(request).revoke(grant_id, caller(request), face(request))
         return Response(status_code=204)
 
     @router.get("/approvals/{action_id}/grant", responses=problems(409, 410))

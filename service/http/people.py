@@ -22,7 +22,7 @@ from service.events import to_json
 from service.http.access import admin_only
 from service.http.bodies import ExactJsonRoute, Strict
 from service.http.chat import json_response, service_of
-from service.http.security import caller
+from service.http.security import caller, face
 
 T = TypeVar("T")
 NO_STORE = {"Cache-Control": "no-store"}
@@ -115,7 +115,7 @@ def people_routes() -> APIRouter:
         def create(connection: Connection) -> tuple[Token, str]:
             whose = _whose(connection, user_name, person)
             return tokens.create_token(
-                connection, whose, Actor(person.name, "http"), label=body.label, expires_in=body.expires_in
+                connection, whose, Actor(person.name, face(request)), label=body.label, expires_in=body.expires_in
             )
 
         kept, secret = await _changed(request, create)
@@ -127,7 +127,9 @@ def people_routes() -> APIRouter:
         person = caller(request)
 
         def revoke(connection: Connection) -> list[Token]:
-            return auth.revoke(connection, _whose(connection, user_name, person), Actor(person.name, "http"), token_id)
+            return auth.revoke(
+                connection, _whose(connection, user_name, person), Actor(person.name, face(request)), token_id
+            )
 
         await _changed(request, revoke)
         return Response(status_code=204)
@@ -136,7 +138,7 @@ def people_routes() -> APIRouter:
 
 
 async def _admin(request: Request) -> Actor:
-    return Actor((await admin_only(request, ADMINS)).name, "http")
+    return Actor((await admin_only(request, ADMINS)).name, face(request))
 
 
 def _whose(connection: Connection, name: str, person: Principal) -> Principal:

@@ -193,3 +193,8 @@ def caller(request: Any) -> Principal:
     person = request.state.person
     assert isinstance(person, Principal)
     return person
+
+
+def face(request: Any) -> str:
+    """The face that a request says it comes from, for the audit; a hint of the caller's, not a proof."""
+    return "shell" if request.headers.get("x-butler-face") == "shell" else "http"

@@ -16,7 +16,7 @@ from butler.types import Json
 from service.approvals import decode_cursor, encode_cursor
 from service.butler import thread_item
 from service.http.chat import json_response, service_of
-from service.http.security import caller
+from service.http.security import caller, face
 
 
 class PageQuery(BaseModel):
@@ -72,7 +72,7 @@ def thread_routes() -> APIRouter:
     @router.delete("/threads/{thread_id}", status_code=204)
     async def delete(request: Request, thread_id: str) -> Response:
         """Delete a thread; audit rows stay."""
-        await service_of(request).delete_thread(caller(request), thread_id, "http")
+        await service_of(request).delete_thread(caller(request), thread_id, face(request))
         return Response(status_code=204)
 
     return router

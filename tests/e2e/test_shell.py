@@ -57,6 +57,7 @@ def test_approve_by_id_gives_one_json_document(butler: ButlerServer, owner: Clie
     assert item["ok"] is True
     assert item["approval"] == owner.approval(one["action_id"])
     assert item["approval"]["decision"]["reason"] == "why not"
+    assert item["approval"]["decision"]["via"] == "shell"
     assert item["result"] == f"wrote {text}\n"
 
 
@@ -224,3 +225,11 @@ def test_threads_are_listed_with_what_waits(butler: ButlerServer, owner: Client)
     [thread] = [item for item in json.loads(done.stdout)["items"] if item["thread_id"] == one["thread_id"]]
     assert thread["pending"] == 1
     assert f"{one['thread_id']}  parked, 1 waiting" in shell(butler, "threads").stdout
+
+
+def test_a_pending_approval_is_found_by_its_code_alone(owner: Client) -> None:
+    one, _ = (*parked(owner, fresh("wanted")), *parked(owner, fresh("beside")))
+    assert [item["action_id"] for item in owner.get("/approvals", code=one["code"].lower())["items"]] == [
+        one["action_id"]
+    ]
+    assert owner.get("/approvals", code="22222222")["items"] == []
