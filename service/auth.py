@@ -15,10 +15,10 @@ from butler.people import Actor, Principal
 from butler.storage import tokens, users
 from butler.storage.database import Database
 from butler.storage.tokens import FIRST, Token
+from service.address import TOKEN_FILE
 
 KNOWN_SECONDS = 1.0
 MOST_KNOWN = 1024
-TOKEN_FILE = "owner.token"
 
 
 class Doorkeeper:

@@ -21,7 +21,7 @@ from config.environment import read_environment
 from config.settings import load_settings
 from service.audit_export import Format, encoded, from_time, read_export, shown_row
 from service.audit_story import find_action, story
-from service.cli.common import FAILED
+from service.cli.exits import FAILED
 from service.cli.plain import visible
 
 audit_app = typer.Typer(help="Check, export and read the audit.", no_args_is_help=True)

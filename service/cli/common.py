@@ -19,8 +19,6 @@ from config.settings import Settings, load_settings
 if TYPE_CHECKING:
     from service.wiring import Configuration
 
-DONE, USAGE, PARKED, REFUSED, FAILED = 0, 2, 3, 4, 5
-
 
 def configuration() -> Configuration:
     """The checked configuration of the working directory. Raises ConfigError."""

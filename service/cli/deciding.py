@@ -12,9 +12,8 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.approvals import AsJson, find
 from service.cli.cards import argument_lines, console, is_masked, print_approval, print_fields
-from service.cli.common import PARKED
 from service.cli.editor import edit_arguments, read_arguments
-from service.cli.exits import worst
+from service.cli.exits import PARKED, worst
 from service.cli.grants import AnyArguments, Closed, ExpiresIn, Match, Scope, Uses
 from service.cli.grantwish import print_preview, refuse_what_needs_more, wish
 from service.cli.outcome import Answer, follow, send, tell

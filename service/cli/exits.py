@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from butler.errors import ButlerError
-from service.cli.common import DONE, FAILED, PARKED, REFUSED, USAGE
+
+DONE, USAGE, PARKED, REFUSED, FAILED = 0, 2, 3, 4, 5
 
 STATUS_OF_ERROR = {"unauthorized": REFUSED, "forbidden": REFUSED, "not_an_approver": REFUSED, "parked": PARKED}
 FROM_BEST_TO_WORST = (DONE, PARKED, USAGE, REFUSED, FAILED)

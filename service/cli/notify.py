@@ -9,7 +9,8 @@ import typer
 
 from config.settings import Settings
 from service.address import read_url
-from service.cli.common import FAILED, configuration, open_database
+from service.cli.common import configuration, open_database
+from service.cli.exits import FAILED
 
 notify_app = typer.Typer(help="Try the notification channels, look at what waits.", no_args_is_help=True)
 

@@ -12,8 +12,7 @@ from rich.console import Console
 from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.cards import WORDS, decision_lines
-from service.cli.common import DONE, FAILED, PARKED
-from service.cli.exits import exit_status
+from service.cli.exits import DONE, FAILED, PARKED, exit_status
 from service.cli.plain import visible, visible_lines
 from service.cli.remote import Remote
 

@@ -12,8 +12,7 @@ from pydantic import SecretStr
 from butler.errors import ButlerError
 from config.environment import Environment, read_environment
 from config.settings import Settings, load_settings
-from service.address import URL_FILE, local_url, read_url
-from service.auth import TOKEN_FILE
+from service.address import TOKEN_FILE, URL_FILE, local_url, read_url
 
 
 @dataclass(frozen=True)

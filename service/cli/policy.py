@@ -16,7 +16,8 @@ from butler.types import Ruling
 from config.environment import read_environment
 from config.policy_file import load_policy_file
 from config.problems import ConfigError, did_you_mean
-from service.cli.common import FAILED, configuration, json_object
+from service.cli.common import configuration, json_object
+from service.cli.exits import FAILED
 from service.cli.plain import json_document, visible
 from service.cli.policy_check import examine
 from service.policy_review import role_of
