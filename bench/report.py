@@ -141,4 +141,5 @@ def _number(value: float | None, unit: str) -> str:
 def _machine() -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES)
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return f"{day}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}."
+    busy = f"load {os.getloadavg()[0]:.1f} at the end"
+    return f"{day}, {os.cpu_count()} cores, {busy}, Python {platform.python_version()}, {versions}."
