@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, select, update
 from butler.approvals import grants
 from butler.approvals.actions import Action, DecisionKind
 from butler.approvals.deadlines import escalate_due
+from butler.approvals.entitled import still_able, under
 from butler.approvals.grants import GrantWish
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import NOT_ASKED, get, note
@@ -23,7 +24,7 @@ from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.people import Principal
 from butler.storage import audit
-from butler.storage.tables import actions, users
+from butler.storage.tables import actions
 from butler.types import Json
 
 
@@ -87,12 +88,12 @@ def decide(
 
     Raises: ButlerError ``not_found``, ``not_an_approver``, ``expired``, ``already_decided`` (with the decision that
     stands, or one's own earlier approval), ``stale_decision``, ``forbidden`` (policy refuses the edited arguments, or
-    the grant needs an admin) or ``invalid_request``.
+    the grant needs an admin) or ``invalid_request``. Of an edit, ``not_an_approver`` also speaks of the edited call.
     """
     check_shape(decision)
     action = _open_question(connection, action_id, decision, person, judge)
     if decision.kind == "edit":
-        _check_edit(action, decision, judge)
+        _check_edit(action, decision, person, judge)
     terms = terms_of(action, decision.grant, person, judge) if decision.grant is not None else None
     given = _still_given(connection, action)
     values = _outcome(action, decision, person, via)
@@ -165,14 +166,8 @@ def _still_given(connection: Connection, action: Action) -> list[Json]:
     """The earlier approvals of those who may still decide: who was disabled since counts no more."""
     if not action.approved_by:
         return []
-    ids = [one["user_id"] for one in action.approved_by]
-    rows = connection.execute(
-        select(users.c.user_id, users.c.name, users.c.role).where(
-            users.c.user_id.in_(ids), users.c.disabled_at.is_(None)
-        )
-    )
-    able = {row.user_id for row in rows if action.may_be_decided_by(Principal(row.user_id, row.name, row.role))}
-    return [one for one in action.approved_by if one["user_id"] in able]
+    able = still_able(connection, action, [one["by"] for one in action.approved_by])
+    return [one for one in action.approved_by if one["by"] in able]
 
 
 def _approvals() -> ColumnElement[int]:
@@ -207,12 +202,28 @@ def _asks_for_changes(action: Action, reason: str | None) -> bool:
     return bool(reason and reason.strip()) and action.execution != "unknown"
 
 
-def _check_edit(action: Action, decision: Decision, judge: Judge) -> None:
+def _check_edit(action: Action, decision: Decision, person: Principal, judge: Judge) -> None:
+    """An edited call is another call: whoever edits it must be enough to approve that one too."""
     problems, ruling = judge.on_edit(action, decision.args or {})
     if problems:
         raise ButlerError("invalid_request", f"The edited arguments don't fit the tool: {'; '.join(problems)}")
     if ruling.verdict == "refuse":
         raise ButlerError("forbidden", f"Policy refuses the edited arguments ({ruling.rule}): {ruling.reason}")
+    if ruling.verdict == "allow":
+        return
+    if not under(action, ruling, stamp()).may_be_decided_by(person):
+        who = ", ".join(ruling.deciders) if ruling.deciders else "an admin"
+        raise ButlerError(
+            "not_an_approver",
+            f"You may not decide the call with the edited arguments ({ruling.rule}); {who} may. Reject this one with "
+            "the reason, so that the other call is proposed.",
+        )
+    if ruling.approvals_needed > 1:
+        raise ButlerError(
+            "invalid_request",
+            f"{ruling.approvals_needed} people have to approve the call with the edited arguments ({ruling.rule}), so "
+            "an edit can't. Reject this one with the reason, so that the other call is proposed.",
+        )
 
 
 def _outcome(action: Action, decision: Decision, person: Principal, via: str) -> Json:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from butler.approvals import grants
 from butler.approvals.actions import Action
 from butler.approvals.calls import Objection, Proposal
+from butler.approvals.entitled import falls_short
 from butler.approvals.policy import Policy, safe_classify
 from butler.approvals.show import shown_args
 from butler.canonical import fingerprint
@@ -68,6 +69,8 @@ class Judge:
             return Objection(f"policy now asks first: {ruling.reason}", ruling)
         if action.status == "approved" and tool.digest != action.tool_digest:
             return _changed(action, ruling, tool.digest)
+        if action.status == "approved" and ruling.verdict == "approve" and falls_short(connection, action, ruling):
+            return _stricter(action, ruling)
         return None
 
     def tool(self, name: str) -> ToolSpec | None:
@@ -110,14 +113,33 @@ class Judge:
 
 def _changed(action: Action, ruling: Ruling, digest: str) -> Objection:
     """Ask again: what was approved is not what the tool would do now."""
-    by = (action.decision or {}).get("by")
-    why = f"The definition of {action.tool!r} has changed since {by or 'a person'} approved this; nothing has run yet."
-    if action.attempts:
-        why = (
-            f"The definition of {action.tool!r} has changed since {by or 'a person'} approved this. It was started "
-            f"before that (attempt {action.attempts}) and may have taken effect. Approve runs it as it is defined now, "
-            "respond treats it as done with your text as its result, reject gives up."
-        )
+    lead = f"The definition of {action.tool!r} has changed since {_approver(action)} approved this"
+    why = _asked_anew(action, lead, "runs it as it is defined now")
     if ruling.verdict == "approve":
         return Objection(why, replace(ruling, reason=f"{why} {ruling.reason}"), digest)
     return Objection(why, Ruling("approve", "default", why, "dangerous"), digest)
+
+
+def _stricter(action: Action, ruling: Ruling) -> Objection:
+    """Ask again: those who approved it would not be enough by now."""
+    needed = ruling.approvals_needed
+    takes = "an approval" if needed == 1 else f"{needed} approvals"
+    lead = (
+        f"{_approver(action)} approved this, but by now it takes {takes} of {', '.join(ruling.deciders or ['admin'])}"
+    )
+    why = _asked_anew(action, lead, "runs it again")
+    return Objection(why, replace(ruling, reason=f"{why} {ruling.reason}"))
+
+
+def _approver(action: Action) -> str:
+    return str((action.decision or {}).get("by") or "A person")
+
+
+def _asked_anew(action: Action, lead: str, approving: str) -> str:
+    """Why a person is asked again, and what the answers mean where it was started before."""
+    if not action.attempts:
+        return f"{lead}; nothing has run yet."
+    return (
+        f"{lead}. It was started before that (attempt {action.attempts}) and may have taken effect. Approve "
+        f"{approving}, respond treats it as done with your text as its result, reject gives up."
+    )

@@ -199,8 +199,7 @@ def begin(connection: Connection, action_id: str, check: Check, *, guarded: bool
 
 def _hold(connection: Connection, action: Action, objection: Objection) -> Action:
     """The stricter verdict wins at execution: ask a person, or refuse for good (A7)."""
-    again = action.status == "allowed" or objection.digest is not None
-    if objection.ask and again and objection.ruling is not None:
+    if objection.ask and objection.ruling is not None:
         return reopen(connection, action, objection.ruling, objection.digest)
     row = connection.execute(
         update(actions)
@@ -219,7 +218,7 @@ def _hold(connection: Connection, action: Action, objection: Objection) -> Actio
 
 
 def reopen(connection: Connection, action: Action, ruling: Ruling, digest: str | None = None) -> Action:
-    """Make an action that was allowed, or approved for another definition of its tool, wait for a person."""
+    """Make an action wait for a person that was allowed, or approved under another policy or definition of its tool."""
     values: Json = {
         "status": "pending", "verdict": "approve", "reason": ruling.reason, "rule": ruling.rule, "risk": ruling.risk,
         "decision": None, "requested_at": stamp(), "tool_digest": digest or action.tool_digest, **_asking(ruling),

@@ -20,6 +20,8 @@ RULES = (
      "deciders": ["mia"]},
     {"name": "later", "tool": "append_line", "args": {"text": "later-*"}, "verdict": "approve", "deciders": ["mia"],
      "escalate_after": 1, "escalate_to": ["max"]},
+    {"name": "own", "tool": "plain_line", "args": {"text": "own-*"}, "verdict": "approve", "deciders": ["requester"]},
+    {"name": "pair", "tool": "plain_line", "args": {"text": "pair-*"}, "verdict": "approve", "approvals_needed": 2},
 )  # fmt: skip
 
 
@@ -49,7 +51,7 @@ def events_of(people: People, action: Json) -> list[str]:
     return [row["event"] for row in rows if row["action_id"] == action["action_id"] and row["event"] != "shown"]
 
 
-def decide(client: Client, action: Json, decision: str = "approve", **more: str) -> Json:
+def decide(client: Client, action: Json, decision: str = "approve", **more: str | Json) -> Json:
     response = client.post(f"/approvals/{action['action_id']}", {"decision": decision, **more})
     assert response.status_code == 200, response.text
     answer: Json = response.json()
@@ -196,3 +198,20 @@ def test_a_crash_asks_all_of_them_again(people: People, model: ScriptedModel) ->
     decide(people.ann, action, "respond", response="it was written")
     assert people.owner.when_run(parked["run_id"], "done")["error"] is None
     assert people.server.workshop.effects(text) == []
+
+
+def test_an_edit_carries_no_call_past_those_who_must_approve_it(people: People, model: ScriptedModel) -> None:
+    parked = people.mia.chat(call("plain_line", own := fresh("own")))
+    [action] = parked["approvals"]
+    path = f"/approvals/{action['action_id']}"
+    for text in (fresh("free"), fresh("pair")):
+        body = {"decision": "edit", "args": {"text": text}}
+        refused(people.mia.post(path, body), 403, "not_an_approver")
+        assert people.server.workshop.effects(text) == []
+    refused(people.ann.post(path, {"decision": "edit", "args": {"text": fresh("pair")}}), 422, "invalid_request")
+    assert people.owner.approval(action["action_id"])["status"] == "pending"
+    assert events_of(people, action) == ["requested", "attempt_refused", "attempt_refused"]
+    changed = f"{own}-but-shorter"
+    assert decide(people.mia, action, "edit", args={"text": changed})["approval"]["status"] == "approved"
+    people.mia.when_run(parked["run_id"], "done")
+    assert len(people.server.workshop.effects(changed)) == 1
