@@ -16,7 +16,6 @@ from sqlalchemy import Connection
 from butler.clock import stamp
 from butler.errors import ConfigError, Problem
 from butler.storage import conversations
-from butler.storage.conversations import Run
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
 from graph.build import build_graph
@@ -35,6 +34,7 @@ from service.notify.channels import Channels
 from service.notify.links import SignedLinks
 from service.notify.opening import open_notifier
 from service.runs import TROUBLE, Runs
+from service.stops import Next, start_next
 from service.wiring import Configuration, build_faculties
 
 log = structlog.get_logger("butler.house")
@@ -120,12 +120,13 @@ async def recover(service: ButlerService) -> None:
         await runs.recover(run)
     lease = runs.lease()
 
-    def start(connection: Connection) -> list[Run]:
-        started = [conversations.start_next(connection, thread_id, lease) for thread_id in waiting]
-        return [run for run in started if run is not None]
+    def start(connection: Connection) -> list[Next]:
+        return [start_next(connection, thread_id, lease) for thread_id in waiting]
 
-    for run in await database.write(start):
-        runs.drive(run, fresh=True)
+    for following in await database.write(start):
+        runs.tell_dropped(following)
+        if following.run is not None:
+            runs.drive(following.run, fresh=True)
 
 
 async def _warm(faculties: Faculties) -> None:

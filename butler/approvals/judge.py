@@ -18,6 +18,7 @@ from butler.approvals.show import shown_args
 from butler.canonical import fingerprint
 from butler.people import Principal
 from butler.redact import Redactor
+from butler.storage.users import is_shut_out
 from butler.tools.registry import ToolRegistry
 from butler.types import Json, Ruling, ToolSpec
 
@@ -67,6 +68,9 @@ class Judge:
             return Objection(f"policy now refuses it: {ruling.reason}", ruling)
         if ruling.verdict == "approve" and action.status == "allowed":
             return Objection(f"policy now asks first: {ruling.reason}", ruling)
+        asked = action.status == "approved" or action.requester_role == "agent"
+        if not asked and is_shut_out(connection, action.requester_id):
+            return Objection(f"{action.requested_by} may not sign in any more, and nobody else has approved it")
         if action.status == "approved" and tool.digest != action.tool_digest:
             return _changed(action, ruling, tool.digest)
         if action.status == "approved" and ruling.verdict == "approve" and falls_short(connection, action, ruling):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from butler.clock import stamp
@@ -20,6 +20,10 @@ from butler.types import Json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 OWNER = "owner"
+# Built once: it is asked for whatever starts without a person's yes.
+SHUT_OUT = select(users.c.user_id).where(
+    users.c.user_id == bindparam("wanted"), or_(users.c.disabled_at.is_not(None), users.c.role == "agent")
+)
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,11 @@ def get_user(connection: Connection, user_id: str) -> Principal | None:
         select(users.c.user_id, users.c.name, users.c.role).where(users.c.user_id == user_id)
     ).first()
     return Principal(row.user_id, row.name, row.role) if row else None
+
+
+def is_shut_out(connection: Connection, user_id: str) -> bool:
+    """Whether a user may not chat: disabled, or an agent by now."""
+    return connection.execute(SHUT_OUT, {"wanted": user_id}).first() is not None
 
 
 def the_user(connection: Connection, name: str) -> Principal:

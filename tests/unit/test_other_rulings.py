@@ -169,3 +169,16 @@ def test_what_two_approved_runs_under_the_same_rule_unless_one_was_disabled_sinc
     back = update(users).where(users.c.name == "max").values(disabled_at=None)
     database.write_now(lambda connection: connection.execute(back))
     assert begun(database, approved(database, approved(database, actions[0], MAX), ADMIN), judging(pair)).won
+
+
+@pytest.mark.parametrize("values", [{"disabled_at": "2031"}, {"role": "agent"}], ids=str)
+def test_of_who_is_shut_out_starts_only_what_somebody_approved(database: Database, values: dict[str, str]) -> None:
+    free, asks = rule("free", "act", "allow"), about("hello")
+    action = approved(database, asked(database), ADMIN)
+    allowed = proposed(database, ruling("allow"), run_id="another", thread_id="elsewhere", person=MIA)[0]
+    change = update(users).where(users.c.name == "mia").values(**values)
+    database.write_now(lambda connection: connection.execute(change))
+    refused = begun(database, allowed, judging(free))
+    assert (refused.won, refused.action.execution) == (False, "failed")
+    assert "mia may not sign in" in (refused.action.result or "")
+    assert begun(database, action, judging(asks)).won
