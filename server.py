@@ -103,9 +103,10 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
     with closing(_listen(settings.host, settings.port)) as listener:
-        async with open_house(configuration, environ) as house:
+        port = listener.getsockname()[1]
+        async with open_house(configuration, environ, local_url(settings.host, port)) as house:
             config = uvicorn.Config(
-                create_app(house.service),
+                create_app(house.service, behind_https=str(settings.public_url or "").startswith("https:")),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -116,7 +117,6 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
                 proxy_headers=False,
                 timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,
             )
-            port = listener.getsockname()[1]
             server = HouseServer(config, lambda: _announce(settings.host, port, house.owner_token, configuration))
 
             async def stop_when_asked() -> None:

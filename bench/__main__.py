@@ -18,7 +18,7 @@ from bench import report
 from bench.peers import Baseline, Butler, Floor
 from bench.process import ROOT, HarnessError, Server, free_port
 from bench.report import Section
-from bench.workloads import chat, governed, kill, long_thread, parked, start
+from bench.workloads import approvals, chat, governed, inbox, kill, long_thread, parked, start
 from bench.workloads.chat import ChatPlan
 
 _QUICK = {1: 24, 8: 48, 32: 96}
@@ -40,6 +40,8 @@ class Bench:
             "stream": self.stream,
             "governed": self.governed,
             "long": self.long_thread,
+            "approvals": self.approvals,
+            "inbox": self.inbox,
             "parked": self.parked,
             "start": self.start,
             "kill": self.kill,
@@ -88,6 +90,21 @@ class Bench:
             baseline.stop()
             butler.stop()
 
+    async def approvals(self) -> Section:
+        baseline, butler = self._pair("approvals")
+        try:
+            return await approvals.measure(baseline, butler, 40 if self._quick else 80, self._plan.rounds)
+        finally:
+            baseline.stop()
+            butler.stop()
+
+    async def inbox(self) -> Section:
+        butler = Butler(self._model_url, self._folder / "inbox-butler")
+        try:
+            return await inbox.measure(butler, 2_000 if self._quick else 10_000)
+        finally:
+            butler.stop()
+
     async def parked(self) -> Section:
         butler = Butler(self._model_url, self._folder / "parked-butler")
         try:
@@ -128,8 +145,8 @@ async def start_model(folder: Path) -> tuple[Server, str]:
     return model, f"{url}/v1"
 
 
-async def run(only: list[str], quick: bool) -> str:
-    """Run the workloads named, or all, and return the page."""
+async def run(only: list[str], quick: bool, page: str | None = None) -> str:
+    """Run the workloads named, or all, and return the page; with `page`, that one with new sections in it."""
     began = time.perf_counter()
     sections: list[Section] = []
     with tempfile.TemporaryDirectory(prefix="butler-bench-", ignore_cleanup_errors=True) as scratch:
@@ -143,6 +160,8 @@ async def run(only: list[str], quick: bool) -> str:
                     sections.append(await workload())
         finally:
             model.stop()
+    if page is not None:
+        return report.merged(page, sections, quick=quick)
     return report.markdown(sections, quick=quick, seconds=time.perf_counter() - began)
 
 
@@ -150,19 +169,22 @@ def main() -> int:
     """Read the options, run, print the page and write it to ``docs/performance.md``."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer turns and rounds")
-    names = ("chat", "stream", "governed", "long", "parked", "start", "kill")
+    names = ("chat", "stream", "governed", "long", "approvals", "inbox", "parked", "start", "kill")
     parser.add_argument("--only", action="append", default=[], choices=names, help="run this workload; repeatable")
     parser.add_argument(
-        "--output", type=Path, help="where to write the page; with --only nothing is written unless given"
+        "--output", type=Path, help="where to write the page; with --only nothing is written unless given, or --merge"
+    )
+    parser.add_argument(
+        "--merge", action="store_true", help="put what was measured into the page that is there, in place of the older"
     )
     options = parser.parse_args()
+    output = options.output or (None if options.only and not options.merge else ROOT / "docs" / "performance.md")
     try:
-        page = asyncio.run(run(options.only, options.quick))
+        page = asyncio.run(run(options.only, options.quick, output.read_text() if options.merge and output else None))
     except HarnessError as error:
         print(f"the bench cannot go on: {error}", file=sys.stderr)
         return 1
     print(page)
-    output = options.output or (None if options.only else ROOT / "docs" / "performance.md")
     if output is not None:
         output.parent.mkdir(exist_ok=True)
         output.write_text(page)

@@ -1,7 +1,7 @@
 """Multiplies one parked thread in the databases of a stopped Butler, which is faster than parking 50,000.
 
-Every row of the thread is copied with fresh ids. Ids have a fixed length, so they can be replaced
-inside JSON and msgpack too without breaking them.
+Every row of the thread but those of the audit, which are chained, is copied with fresh ids. Ids have a
+fixed length, so they can be replaced inside JSON and msgpack too without breaking them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from uuid import uuid4
 from bench.process import HarnessError
 
 _TABLES = {
-    "butler.db": ("threads", "runs", "messages", "actions", "audit"),
+    "butler.db": ("threads", "runs", "messages", "actions"),
     "checkpoints.db": ("checkpoints", "writes"),
 }
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
@@ -26,8 +26,12 @@ _LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
 Value = str | bytes | int | float | None
 
 
-def multiply(data_dir: Path, thread_id: str, copies: int) -> None:
-    """Add `copies` parked threads that differ from `thread_id` only in their ids."""
+def multiply(data_dir: Path, thread_id: str, copies: int, *, first: int = 0) -> None:
+    """Add `copies` parked threads that differ from `thread_id` only in their ids.
+
+    Args:
+        first: how many copies there are already, of whatever thread; typing codes are counted on from there.
+    """
     with closing(sqlite3.connect(data_dir / "butler.db")) as own:
         old_ids = _ids_of(own, thread_id)
     if len(old_ids) < 3:
@@ -37,7 +41,7 @@ def multiply(data_dir: Path, thread_id: str, copies: int) -> None:
         with closing(sqlite3.connect(data_dir / file)) as connection:
             connection.execute("PRAGMA foreign_keys=OFF")
             for table in tables:
-                _copy_rows(connection, table, thread_id, fresh)
+                _copy_rows(connection, table, thread_id, fresh, first)
             connection.commit()
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -60,12 +64,14 @@ def _rows(connection: sqlite3.Connection, table: str, thread_id: str) -> tuple[l
     return [item[0] for item in cursor.description], cursor.fetchall()
 
 
-def _copy_rows(connection: sqlite3.Connection, table: str, thread_id: str, fresh: list[dict[str, str]]) -> None:
+def _copy_rows(
+    connection: sqlite3.Connection, table: str, thread_id: str, fresh: list[dict[str, str]], first: int
+) -> None:
     columns, rows = _rows(connection, table, thread_id)
     marks = ", ".join("?" for _ in columns)
 
     def copies() -> Iterable[list[Value]]:
-        for number, ids in enumerate(fresh):
+        for number, ids in enumerate(fresh, first):
             for row in rows:
                 yield [_fresh(column, value, ids, number) for column, value in zip(columns, row, strict=True)]
 

@@ -192,7 +192,7 @@ class Butler(Peer):
         config = folder / "config"
         config.mkdir(exist_ok=True)
         write_tools_yml(config, self.work_dir)
-        self._environment = {
+        self.environment = {
             "BUTLER_CONFIG_DIR": str(config),
             "BUTLER_DATA_DIR": str(self.data_dir),
             "BUTLER_OWNER_TOKEN": TOKEN,
@@ -203,7 +203,7 @@ class Butler(Peer):
 
     def spawn(self) -> Server:
         port = free_port()
-        environment = {**self._environment, "BUTLER_PORT": str(port), "BUTLER_HOST": "127.0.0.1"}
+        environment = {**self.environment, "BUTLER_PORT": str(port), "BUTLER_HOST": "127.0.0.1"}
         return Server(["server.py"], environment, f"http://127.0.0.1:{port}", self.folder / "server.log")
 
     async def chat(self, text: str, thread_id: str | None = None, *, stream: bool = False) -> Turn:

@@ -6,10 +6,12 @@ import datetime
 import importlib.metadata
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+_HEADING = "\n\n## "
+_MISSED = "**MISSED**"
 _PACKAGES = (
     "langgraph",
     "langchain",
@@ -59,8 +61,7 @@ class Section:
 
 def markdown(sections: Sequence[Section], *, quick: bool, seconds: float) -> str:
     """The whole page."""
-    judged = [(section, row) for section in sections for row in section.rows if row.met is not None]
-    missed = [f"{section.title}: {row.what}" for section, row in judged if row.met is False]
+    tables = {section.title: _table(section, section.note) for section in sections}
     lines = [
         "# Performance",
         "",
@@ -70,18 +71,43 @@ def markdown(sections: Sequence[Section], *, quick: bool, seconds: float) -> str
         "which holds on a noisy machine where single numbers don't. The *floor* is the load generator",
         "calling the model itself; *added* means above the floor. The tool is the same shell script on",
         "both sides, so both pay for a child process; CPU is that of the server process alone unless",
-        "children are named.",
+        "children are named. `python -m bench --only approvals --only inbox --merge` measures parts anew.",
         "",
         f"{_machine()}{' Short run (`--quick`).' if quick else ''} {seconds:.0f} s.",
         "",
-        f"**{len(judged) - len(missed)} of {len(judged)} targets met.**"
-        + (" Missed: " + "; ".join(missed) + "." if missed else ""),
+        _verdict(tables),
     ]
+    return _page("\n".join(lines), tables)
+
+
+def merged(page: str, sections: Sequence[Section], *, quick: bool) -> str:
+    """The page with these sections instead of its own of the same title; new ones come last."""
+    head, *parts = page.rstrip("\n").split(_HEADING)
+    tables = dict(part.split("\n\n", 1) for part in parts)
     for section in sections:
-        lines += ["", f"## {section.title}", "", section.note, ""]
-        lines += ["| what | baseline | Butler | x | target | |", "|---|---|---|---|---|---|"]
-        lines += [_line(row) for row in section.rows]
-    return "\n".join(lines) + "\n"
+        own = f"{section.note} Measured on its own: {_machine()}{' Short run.' if quick else ''}"
+        tables[section.title] = _table(section, own)
+    kept, _, _ = head.rpartition("\n\n")
+    return _page(f"{kept}\n\n{_verdict(tables)}", tables)
+
+
+def _page(head: str, tables: Mapping[str, str]) -> str:
+    return _HEADING.join([head, *(f"{title}\n\n{table}" for title, table in tables.items())]) + "\n"
+
+
+def _table(section: Section, note: str) -> str:
+    head = ["| what | baseline | Butler | x | target | |", "|---|---|---|---|---|---|"]
+    return "\n".join([note, "", *head, *(_line(row) for row in section.rows)])
+
+
+def _verdict(tables: Mapping[str, str]) -> str:
+    """How many targets were met, and which were not, as the tables say."""
+    found = [(title, line) for title, table in tables.items() for line in table.splitlines() if line.startswith("| ")]
+    met = sum(line.endswith("| met |") for _, line in found)
+    missed = [
+        f"{title}: {line.split(' | ')[0].strip('| ')}" for title, line in found if line.endswith(f"| {_MISSED} |")
+    ]
+    return f"**{met} of {met + len(missed)} targets met.**" + (f" Missed: {'; '.join(missed)}." if missed else "")
 
 
 def _line(row: Row) -> str:
@@ -90,7 +116,7 @@ def _line(row: Row) -> str:
     if row.target is not None:
         sign = "≤" if row.bound == "at most" else "≥"
         target = f"{sign} {row.target:g} {row.unit}".rstrip() if row.absolute else f"x {sign} {row.target:g}"
-    verdict = {True: "met", False: "**MISSED**", None: ""}[row.met]
+    verdict = {True: "met", False: _MISSED, None: ""}[row.met]
     cells = (
         row.what,
         _number(row.baseline, row.unit),
@@ -115,4 +141,5 @@ def _number(value: float | None, unit: str) -> str:
 def _machine() -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES)
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return f"{day}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}."
+    busy = f"load {os.getloadavg()[0]:.1f} at the end"
+    return f"{day}, {os.cpu_count()} cores, {busy}, Python {platform.python_version()}, {versions}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +17,20 @@ HOUSE_COMMANDS: dict[str, str] = {
     "help": "/help — what you can type",
     "tools": "/tools — the tools and how to call them",
     "approvals": "/approvals — what waits for a decision",
-    "approve": "/approve CODE — run the action with that code, once",
+    "approve": "/approve CODE [CODE …] — run the action with that code, once",
     "deny": "/deny CODE [reason] — don't run it, and say why",
+    "edit": "/edit CODE key=value … — run it with these arguments changed; {json} replaces them all",
+    "respond": "/respond CODE text — don't run it, and give the text as its result",
     "compact": "/compact — fold the older part of this talk into its summary",
     "new": "/new — start a new thread",
     "search": "/search WORDS — find something in all that was said",
     "memory": "/memory [WORDS] — what is remembered of you",
     "undo": "/undo ID — take a forgotten memory back",
 }
+
+
+YIELDING = frozenset({"edit", "respond"})
+"""House commands that give way to a tool of that name."""
 
 
 class CommandError(Exception):
@@ -42,12 +49,14 @@ class HouseCommand:
     rest: str
 
 
-def parse_house_command(text: str) -> HouseCommand | None:
-    """The house command in `text`; None for everything else, tool commands included."""
+def parse_house_command(text: str, tools: Collection[str] = ()) -> HouseCommand | None:
+    """The house command in `text`; None for everything else, commands of `tools` included."""
     if not text.startswith("/"):
         return None
     name, *rest = text[1:].split(None, 1) or [""]
-    return HouseCommand(name, "".join(rest).strip()) if name in HOUSE_COMMANDS else None
+    if name not in HOUSE_COMMANDS or (name in YIELDING and name in tools):
+        return None
+    return HouseCommand(name, "".join(rest).strip())
 
 
 def parse_tool_command(text: str, tools: ToolRegistry) -> tuple[str, str]:
@@ -62,16 +71,22 @@ def parse_tool_command(text: str, tools: ToolRegistry) -> tuple[str, str]:
         near = difflib.get_close_matches(name, [*HOUSE_COMMANDS, *tools.names()], 1)
         hint = f" Did you mean /{near[0]}?" if near else ""
         raise CommandError(f"There is no command /{name}.{hint} /help lists them.", "not_found")
-    if rest.startswith("{"):
-        try:
-            args = loads_exactly(rest)
-        except (ValueError, RecursionError) as error:
-            raise CommandError(f"The arguments after /{name} are not valid JSON ({error}).") from None
-    elif tool.plain_argument and not _names_an_argument(rest, tool.input_schema):
+    if tool.plain_argument and not rest.startswith("{") and not _names_an_argument(rest, tool.input_schema):
         args = {tool.plain_argument: rest} if rest.strip() else {}
     else:
-        args = _read_pairs(name, rest, tool.input_schema)
+        args = read_arguments(name, rest, tool.input_schema)
     return name, json.dumps(args, ensure_ascii=False)
+
+
+def read_arguments(name: str, text: str, schema: Json) -> Json:
+    """Read ``key=value …`` or ``{json}`` after a command. Raises: CommandError with what to type instead."""
+    if not text.startswith("{"):
+        return _read_pairs(name, text, schema)
+    try:
+        args: Json = loads_exactly(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"The arguments after /{name} are not valid JSON ({error}).") from None
+    return args
 
 
 def _names_an_argument(rest: str, schema: Json) -> bool:

@@ -50,3 +50,8 @@ def _absorbs(ours: str, theirs: str) -> bool:
     if theirs.startswith("*"):
         return False
     return ours == "?" or ours == theirs
+
+
+def is_exact(pattern: str) -> bool:
+    """Tell whether a glob matches one text only; ``[*]`` stands for a star, so escaped texts are exact."""
+    return not any(token[0] == "*" or token == "?" or len(token) > 3 for token in _TOKENS.findall(pattern))

@@ -24,3 +24,15 @@ class Principal:
     def is_admin(self) -> bool:
         """Whether this user sees every thread and decides any action."""
         return self.role == "admin"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who changes users or tokens, and through which face; for the audit."""
+
+    name: str
+    via: str
+
+
+HOUSE = Actor("butler", "start")
+"""The house itself, when it starts."""

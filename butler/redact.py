@@ -38,12 +38,17 @@ class Redactor:
 
     @classmethod
     def from_environment(
-        cls, settings: Settings, environ: Mapping[str, str], extra_names: Iterable[str] = ()
+        cls,
+        settings: Settings,
+        environ: Mapping[str, str],
+        extra_names: Iterable[str] = (),
+        extra_values: Iterable[str] = (),
     ) -> Redactor:
         """Take the values of variables that are named like secrets, and the secrets of the settings.
 
         Args:
             extra_names: more variables that hold secrets whatever they are called.
+            extra_values: secrets that are known otherwise.
         """
         extra = set(extra_names)
         secrets = [
@@ -54,6 +59,7 @@ class Redactor:
         for holder in (settings, settings.compaction):
             values = (getattr(holder, name) for name in type(holder).model_fields)
             secrets += [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
+        secrets += extra_values
         return cls(secrets)
 
     def text(self, text: str) -> str:

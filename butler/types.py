@@ -54,7 +54,7 @@ class ToolSpec:
     """A tool as the model, the policy and the ledger see it (A2).
 
     `verdict` is the tool's own default, used when no policy rule and no grant speaks; None means it has none.
-    `source` names where it was defined, as ``FILE:LINE``. `digest` is a SHA-256 over the whole definition.
+    `source` names where it was defined, as ``FILE:LINE``. `digest` is a SHA-256 over all of it but its verdict.
     `secret_args` are the names of arguments whose values are masked wherever they are shown.
     `plain_argument` takes the words after /NAME. `own_ruling` may ask where `verdict` allows; never the other way.
     """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, field_validator
+from pydantic_core import PydanticKnownError
 
 from config.problems import ConfigError
 from config.strict import Checker, Entry
@@ -15,6 +16,36 @@ from config.verdicts import Risk, Verdict, WrittenVerdict, meant
 from config.yaml_source import Loc, read_yaml
 
 Text = Annotated[str, Field(min_length=1)]
+REST = "**"
+ROLES = frozenset({"admin", "member"})
+"""Whoever holds them may decide, where a rule names them."""
+
+
+def _arg_glob(value: Any) -> str | list[str]:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        raise PydanticKnownError("string_type")
+    if not value:
+        raise ValueError(f"an empty list matches nothing; write one glob per word, such as [git, status, {REST!r}]")
+    for place, item in enumerate(value, 1):
+        if not isinstance(item, str):
+            raise ValueError(f"item {place} of the list: expected text, got {type(item).__name__}; put it in quotes")
+        if item == REST and place < len(value):
+            raise ValueError(f"item {place} of the list: {REST!r} means any further words, so it must be the last item")
+    return list(value)
+
+
+ArgGlob = Annotated[
+    str | list[str],
+    PlainValidator(_arg_glob),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
+            "description": "A glob on the argument's text, or a list: one glob per word of a command, '**' last for more",
+        }
+    ),
+]
 
 
 class RuleEntry(Entry):
@@ -22,7 +53,9 @@ class RuleEntry(Entry):
 
     name: Text = Field(description="Unique; shown to whoever decides and written to the audit")
     tool: Text = Field(description="Glob on the tool's name, such as 'delete_*' or 'server__*'")
-    args: dict[str, str] = Field({}, description="Globs on the text of named arguments; all must match")
+    args: dict[str, ArgGlob] = Field(
+        {}, description="For named arguments: a glob on the text, or a list of globs on the words; all must match"
+    )
     verdict: WrittenVerdict
     reason: Text | None = Field(None, description="Why; shown to the person and the model")
     risk: Risk | None = Field(None, description="Default: safe, dangerous or forbidden by the verdict")
@@ -74,7 +107,7 @@ class RuleDefinition:
 
     name: str
     tool: str
-    args: Mapping[str, str]
+    args: Mapping[str, str | tuple[str, ...]]
     verdict: Verdict
     reason: str | None
     risk: Risk | None
@@ -119,6 +152,8 @@ def load_policy_file(path: Path, *, cwd: Path | None = None) -> PolicyFile:
         elif isinstance(name, str):
             seen[name] = loc
         if entry is not None:
+            for key, message in _contradictions(entry):
+                checker.fault((*loc, key), message)
             places = {"tool": (*loc, "tool"), **{f"args.{name}": (*loc, "args", name) for name in entry.args}}
             lines = {key: source.line(place) for key, place in places.items()}
             rules.append(_definition(entry, checker.place((*loc, "name")), lines))
@@ -129,11 +164,38 @@ def load_policy_file(path: Path, *, cwd: Path | None = None) -> PolicyFile:
     return PolicyFile(meant(default.default), tuple(rules))
 
 
+def _contradictions(entry: RuleEntry) -> Iterator[tuple[str, str]]:
+    """What the keys about people and time say that can't be."""
+    verdict = meant(entry.verdict)
+    asking = ("approvals_needed", "escalate_after", "escalate_to")
+    if verdict != "approve":
+        for key in asking:
+            if key in entry.model_fields_set:
+                yield key, f"has a meaning only with verdict 'approve'; this rule's is {verdict!r}"
+        return
+    if entry.escalate_to is not None and entry.escalate_after is None:
+        yield "escalate_to", "needs escalate_after, the seconds until they may decide too"
+    if entry.escalate_after and entry.expires_in and entry.escalate_after >= entry.expires_in:
+        yield (
+            "escalate_after",
+            f"must be less than expires_in ({entry.expires_in:g}), or the request is over before it escalates",
+        )
+    possible = {*(entry.deciders or ["admin"]), *((entry.escalate_to or ["admin"]) if entry.escalate_after else [])}
+    # A role may be held by any number of people.
+    if possible.isdisjoint(ROLES) and len(possible) < entry.approvals_needed:
+        who = f"{len(possible)} of them" if len(possible) > 1 else "one"
+        yield (
+            "approvals_needed",
+            f"{entry.approvals_needed} different people have to approve, but deciders names only {who}; "
+            "name more people, or a role such as admin",
+        )
+
+
 def _definition(entry: RuleEntry, source: str, lines: Mapping[str, int]) -> RuleDefinition:
     return RuleDefinition(
         name=entry.name,
         tool=entry.tool,
-        args=dict(entry.args),
+        args={name: glob if isinstance(glob, str) else tuple(glob) for name, glob in entry.args.items()},
         verdict=meant(entry.verdict),
         reason=entry.reason,
         risk=entry.risk,

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from config.notify_file import NotifyDocument
 from config.policy_file import PolicyDocument
 from config.tools_file import ToolsDocument
 
 FOLDER = Path(__file__).parent / "schema"
-FILES: Mapping[str, type[BaseModel]] = {"tools": ToolsDocument, "policy": PolicyDocument}
+FILES: Mapping[str, type[BaseModel]] = {"tools": ToolsDocument, "policy": PolicyDocument, "notify": NotifyDocument}
 
 
 def published_schemas() -> dict[str, str]:

@@ -24,7 +24,7 @@ T = TypeVar("T", bound=BaseModel)
 
 PREFIX = "BUTLER_"
 COMPACTION_PREFIX = "BUTLER_CONTEXT_COMPACTION_"
-OTHER_VARIABLES = ("BUTLER_CRASH_AT", "BUTLER_ACTION_ID", "BUTLER_URL", "BUTLER_TOKEN")
+OTHER_VARIABLES = ("BUTLER_CRASH_AT", "BUTLER_ACTION_ID", "BUTLER_URL", "BUTLER_TOKEN", "BUTLER_INSECURE")
 """Variables of the crash tests, of tools and of clients, which the server itself does not read as settings."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 Text = Annotated[str, Field(min_length=1)]
+SECRET_HEADER = re.compile(r"auth|cookie|token|secret|key|password|credential|signature", re.IGNORECASE)
 
 
 class HttpEntry(Entry):
@@ -89,6 +91,14 @@ class ToolDefinition:
     idempotent: bool
     source: str
     declaration: Mapping[str, Any]
+
+    @property
+    def secret_variables(self) -> frozenset[str]:
+        """The variables in headers that carry secrets, such as ``Authorization``."""
+        headers = self.http.headers if self.http else {}
+        return frozenset(
+            variable for name, value in headers.items() if SECRET_HEADER.search(name) for variable in value.variables
+        )
 
 
 def load_tools_file(path: Path, environ: Mapping[str, str], *, cwd: Path | None = None) -> tuple[ToolDefinition, ...]:

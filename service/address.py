@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 URL_FILE = "server.url"
+TOKEN_FILE = "owner.token"
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that nobody can be sent to, and what stands for them on this machine."""
 

@@ -25,14 +25,18 @@ from butler.storage.database import Database
 from butler.storage.tables import runs
 from butler.types import Json
 from nodes.context import Faculties
+from service.attempts import Attempts
 from service.carried import carried_through
-from service.commands import Answer, Commands, compaction_of
+from service.commands import Commands, compaction_of
 from service.decisions import Decisions
 from service.events import RunLog
 from service.memory import MemoryService
+from service.notify.links import SignedLinks
 from service.outcomes import outcome
 from service.runs import Runs
+from service.showings import Showings
 from service.tickets import Ticket
+from service.typed import Answer
 
 IfParked = Literal["queue", "decline", "reject"]
 
@@ -40,18 +44,23 @@ IfParked = Literal["queue", "decline", "reject"]
 class ButlerService:
     """Chat, cancel and read, for one person at a time; decisions are in `decisions`."""
 
-    def __init__(self, faculties: Faculties, database: Database, running: Runs, decisions: Decisions) -> None:
+    def __init__(
+        self, faculties: Faculties, database: Database, running: Runs, decisions: Decisions, links: SignedLinks
+    ) -> None:
+        self.links = links
         self.faculties = faculties
         self.database = database
         self.runs = running
         self.decisions = decisions
         self.memory = MemoryService(database, faculties.redactor)
-        self._commands = Commands(faculties, database, decisions)
+        self.showings = Showings(database)
+        self.attempts = Attempts(database)
+        self._commands = Commands(faculties, database, decisions, self.showings)
 
     @carried_through
     async def chat(self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked) -> Ticket:
         """Take a message in; once this returns it is on disk (http-api, *Chat*)."""
-        command = parse_house_command(message)
+        command = parse_house_command(message, self.faculties.tools.names())
         if command is not None:
             return await self._command(person, command, message, thread_id)
         if if_parked == "decline" and thread_id is not None and await self._is_parked(person, thread_id):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from butler.approvals.decide import Decision
 from butler.approvals.show import approval
 from butler.commands import HOUSE_COMMANDS, HouseCommand, usage
 from butler.errors import ButlerError
@@ -17,8 +15,10 @@ from butler.storage.database import Database
 from butler.types import Json, Verdict
 from nodes.context import Faculties
 from service.approvals import list_approvals
-from service.decisions import Decided, Decisions
+from service.decisions import Decisions
 from service.memory import MemoryService
+from service.showings import Showings
+from service.typed import Answer, TypedDecisions
 
 MOST_LISTED = 20
 _WITHOUT_A_RULE: Mapping[Verdict | None, str] = {
@@ -29,22 +29,15 @@ _WITHOUT_A_RULE: Mapping[Verdict | None, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a command says; `decided` when it moved the very thread it was typed in, whose outcome then answers."""
-
-    text: str = ""
-    decided: Decided | None = None
-
-
 class Commands:
     """Carries out house commands. Raises ButlerError for those that can't be."""
 
-    def __init__(self, faculties: Faculties, database: Database, decisions: Decisions) -> None:
+    def __init__(self, faculties: Faculties, database: Database, decisions: Decisions, showings: Showings) -> None:
         self._faculties = faculties
         self._database = database
-        self._decisions = decisions
         self._memory = MemoryService(database, faculties.redactor)
+        self._showings = showings
+        self._typed = TypedDecisions(faculties, database, decisions)
 
     async def run(self, command: HouseCommand, text: str, thread_id: str, person: Principal) -> Answer:
         """Carry out `command`, typed as `text` in a thread that is this person's."""
@@ -55,13 +48,8 @@ class Commands:
                 return Answer(self._tools())
             case "approvals":
                 return Answer(await self._approvals(person))
-            case "approve":
-                return await self._decide(command, Decision("approve"), text, thread_id, person)
-            case "deny":
-                reason = command.rest.split(None, 1)[1:]
-                return await self._decide(
-                    command, Decision("reject", reason="".join(reason) or None), text, thread_id, person
-                )
+            case "approve" | "deny" | "edit" | "respond":
+                return await self._typed.run(command, text, thread_id, person)
             case "search":
                 return Answer(await self._memory.told_search(person, command.rest, thread_id))
             case "memory":
@@ -95,31 +83,16 @@ class Commands:
         )
         if not items:
             return "Nothing waits for a decision."
+        self._showings.saw(person, [item.action_id for item in items], "chat")
         lines = [self._line(approval(item, self._faculties.tools, self._faculties.redactor)) for item in items]
         if more:
             lines.append("There are more; decide these first.")
-        return "\n".join([*lines, "\nAnswer with `/approve CODE` or `/deny CODE reason`."])
+        return "\n".join([*lines, "\nAnswer with `/approve CODE` or `/deny CODE reason`; /help tells more."])
 
     @staticmethod
     def _line(shown: Json) -> str:
         args = "\n".join(f"    {name}: {value!r}" for name, value in shown["args"].items())
         return f"- **{shown['code']}** `{shown['tool']}` — {shown['reason']} ({shown['rule']}, {shown['risk']})\n{args}"
-
-    async def _decide(
-        self, command: HouseCommand, decision: Decision, text: str, thread_id: str, person: Principal
-    ) -> Answer:
-        code = next(iter(command.rest.split(None, 1)), "")
-        if not code:
-            raise ButlerError("invalid_request", f"Usage: {HOUSE_COMMANDS[command.name]}. /approvals lists the codes.")
-        if command.name == "approve" and command.rest != code:
-            raise ButlerError("invalid_request", "/approve takes one code and nothing else.")
-        decided = await self._decisions.by_code(code, decision, person, "chat", (thread_id, text))
-        action = decided.actions[0]
-        if action.thread_id == thread_id:
-            return Answer(decided=decided)
-        verb = "Approved" if decision.kind == "approve" else "Denied"
-        title = approval(action, self._faculties.tools, self._faculties.redactor)["title"]
-        return Answer(f"{verb}: {title}. Its own thread ({action.thread_id}) goes on.")
 
 
 def compaction_of(faculties: Faculties) -> Compactor:

@@ -15,6 +15,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from butler.people import ROLES
+from butler.storage.audit_check import verify_database
 from butler.storage.migrate import HEAD
 from config.policy_file import RuleDefinition
 from config.problems import did_you_mean
@@ -22,6 +23,7 @@ from config.settings import Settings
 from config.tools_file import ToolDefinition
 
 State = Literal["good", "note", "bad"]
+CHECKED_ROWS = 1000
 SCRIPTS = frozenset({".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".php"})
 
 
@@ -90,7 +92,7 @@ def deciders(rules: tuple[RuleDefinition, ...], database_path: Path) -> Iterator
         return
     known = {*ROLES, "requester", *users}
     for rule in rules:
-        for word in rule.deciders or ():
+        for word in dict.fromkeys((*(rule.deciders or ()), *rule.escalate_to)):
             if word not in known:
                 guess = did_you_mean(word, known)
                 detail = f"{rule.source}: {rule.name}: {word!r} is no user and no role{guess}; admins can decide"
@@ -133,6 +135,19 @@ def database(path: Path) -> Finding:
     if revision != HEAD:
         return Finding(name, "note", f"{path} has schema {revision}; the next start brings it to {HEAD}")
     return Finding(name, "good", f"{path} is sound, {users} user(s)")
+
+
+def audit_chain(path: Path) -> Iterator[Finding]:
+    """Whether the newest rows of the audit hold together; an older schema has no chain yet."""
+    name = "audit"
+    try:
+        report = verify_database(path, last_rows=CHECKED_ROWS)
+    except sqlite3.Error:
+        return
+    if report.fault is not None:
+        yield Finding(name, "bad", f"{report.fault.detail}; `butler audit verify` looks at all of it")
+    else:
+        yield Finding(name, "good", f"the last {report.count} rows hold together, head {report.head}")
 
 
 def _users(path: Path) -> set[str] | None:

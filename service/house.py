@@ -13,11 +13,9 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection
 
-from butler.approvals import deadlines
 from butler.clock import stamp
 from butler.errors import ConfigError, Problem
 from butler.storage import conversations
-from butler.storage.conversations import Run
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
 from graph.build import build_graph
@@ -27,16 +25,21 @@ from service.auth import ensure_owner
 from service.brain import Brain
 from service.butler import ButlerService
 from service.consolidating import Consolidator
+from service.deadlines import watch
 from service.decisions import Decisions
 from service.effects import settle_effects
 from service.events import RunLogs
+from service.grants import Grants
+from service.notify.announcing import Replies
+from service.notify.channels import Channels
+from service.notify.links import SignedLinks
+from service.notify.opening import open_notifier
 from service.runs import TROUBLE, Runs
+from service.stops import Next, start_next
 from service.upkeep import sweep_daily
 from service.wiring import Configuration, build_faculties, hidden_model
 
 log = structlog.get_logger("butler.house")
-
-EXPIRY_PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(configuration: Configuration, environ: Mapping[str, str]) -> AsyncIterator[House]:
-    """Open everything, recover what an earlier process left, serve, and close in reverse order."""
+async def open_house(configuration: Configuration, environ: Mapping[str, str], url: str) -> AsyncIterator[House]:
+    """Open everything, recover what an earlier process left, serve at `url`, and close in reverse order."""
     settings = configuration.settings
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
@@ -58,7 +61,7 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
         for path in (settings.database_path, settings.data_dir / "checkpoints.db"):
             make_private(path)
         await asyncio.to_thread(migrate, settings.database_path)
-        database = Database(settings.database_path)
+        database = Database(settings.database_path, redactor=configuration.redactor(environ))
         stack.callback(database.close)
         wanted = settings.owner_token.get_secret_value() if settings.owner_token else None
         token = await database.write(lambda connection: ensure_owner(connection, settings.data_dir, wanted))
@@ -70,9 +73,12 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
             stack.push_async_callback(faculties.compactor.aclose)
         graph = build_graph().compile(checkpointer=saver)
         logs = RunLogs()
-        runs = Runs(Brain(graph, saver, faculties, database), faculties, database, logs)
+        channels = Channels(configuration.channels)
+        brain = Brain(graph, saver, faculties, database)
+        runs = Runs(brain, faculties, database, logs, Replies(channels).ended)
         decisions = Decisions(database, runs, faculties.judge)
-        service = ButlerService(faculties, database, runs, decisions)
+        links = SignedLinks(settings.data_dir, settings.public_url or url)
+        service = ButlerService(faculties, database, runs, decisions, links)
         await recover(service)
         speaker = hidden_model(settings, faculties.model)
         if speaker is not None and speaker is not faculties.model:
@@ -80,8 +86,10 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str]) -
         tidying = Consolidator(
             database, speaker, faculties.redactor, timeout=settings.compaction.timeout, busy=lambda: logs.busy
         )
-        background = [_expire(service), runs.renew_leases(), _warm(faculties), runs.brain.sweep(),
+        background = [watch(database, decisions), runs.renew_leases(), _warm(faculties), runs.brain.sweep(),
                       service.memory.archive.keep_up(), sweep_daily(database), tidying.keep_tidy()]  # fmt: skip
+        if len(channels):
+            background.append(open_notifier(service, channels, TROUBLE).run())
         stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
         yield House(service, token)
         logs.close()
@@ -112,6 +120,7 @@ def make_private(path: Path) -> None:
 async def recover(service: ButlerService) -> None:
     """Pick up what an earlier process left: unknown effects first, then interrupted runs, then the queue (design)."""
     database, runs = service.database, service.runs
+    await Grants(database, service.faculties.judge, service.faculties.tools).void_changed()
     running, waiting = await database.read(conversations.unfinished)
     for run in running:
         await settle_effects(database, service.faculties.tools, run.run_id)
@@ -120,24 +129,13 @@ async def recover(service: ButlerService) -> None:
         await runs.recover(run)
     lease = runs.lease()
 
-    def start(connection: Connection) -> list[Run]:
-        started = [conversations.start_next(connection, thread_id, lease) for thread_id in waiting]
-        return [run for run in started if run is not None]
+    def start(connection: Connection) -> list[Next]:
+        return [start_next(connection, thread_id, lease) for thread_id in waiting]
 
-    for run in await database.write(start):
-        runs.drive(run, fresh=True)
-
-
-async def _expire(service: ButlerService) -> None:
-    """Expire approvals soon after their time; deciding one that is overdue is refused in any case."""
-    while True:
-        try:
-            due = await service.database.read(deadlines.next_expiry)
-            if due is not None and due <= stamp():
-                await service.decisions.expire(stamp())
-        except TROUBLE as error:
-            log.warning("expiry_held_up", error=str(error))
-        await asyncio.sleep(EXPIRY_PAUSE_SECONDS)
+    for following in await database.write(start):
+        runs.tell_dropped(following)
+        if following.run is not None:
+            runs.drive(following.run, fresh=True)
 
 
 async def _warm(faculties: Faculties) -> None:

@@ -25,7 +25,7 @@ class MemoryService:
     """What one person may see and change: only ever their own. Raises ButlerError for what can't be done."""
 
     def __init__(self, database: Database, redactor: Redactor) -> None:
-        self.archive = Archive(database)
+        self.archive = Archive(database, redactor)
         self._database = database
         self._redactor = redactor
 

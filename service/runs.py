@@ -11,7 +11,7 @@ from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 import structlog
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from butler.approvals import ledger
@@ -22,14 +22,17 @@ from butler.people import Principal
 from butler.storage import conversations, users
 from butler.storage.conversations import Lease, Run
 from butler.storage.database import Database
-from butler.storage.tables import actions, runs
+from butler.storage.tables import runs
 from butler.types import Json
 from nodes.context import Faculties
 from nodes.rounds import Round
+from service import stops
 from service.brain import Brain
 from service.effects import settle_effects
 from service.events import RunLog, RunLogs
+from service.notify.hooks import Told, nobody
 from service.outcomes import NO_USAGE, entries_of_turn, outcome, said_so_far
+from service.stops import Next
 
 log = structlog.get_logger("butler.runs")
 
@@ -43,12 +46,15 @@ TROUBLE = (OperationalError, sqlite3.OperationalError, OSError)
 class Runs:
     """Starts, drives, parks, finishes and cancels runs. Whoever moved a run to ``running`` calls `drive` once."""
 
-    def __init__(self, brain: Brain, faculties: Faculties, database: Database, logs: RunLogs) -> None:
+    def __init__(
+        self, brain: Brain, faculties: Faculties, database: Database, logs: RunLogs, tell: Told = nobody
+    ) -> None:
         self.owner = new_id()
         self.logs = logs
         self.brain = brain
         self._faculties = faculties
         self._database = database
+        self._tell = tell
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._rounds: WeakValueDictionary[str, Round] = WeakValueDictionary()
         self._working: dict[str, asyncio.Task[Any]] = {}
@@ -186,23 +192,7 @@ class Runs:
         reply = self._faculties.redactor.text(said_so_far(state))
 
         def transaction(connection: Connection) -> tuple[Run, list[Action]] | Literal["answered", "gone"]:
-            if conversations.get_run(connection, run.run_id) is None:
-                return "gone"
-            open_questions = connection.execute(
-                select(func.count())
-                .select_from(actions)
-                .where(actions.c.action_id.in_(waiting), actions.c.status == "pending")
-            ).scalar_one()
-            if open_questions < len(waiting):
-                return "answered"
-            parked = conversations.move_run(
-                connection, run.run_id, ["running"], "parked", reply=reply, usage=state.get("usage"),
-                lease_owner=None, lease_until=None,
-            )  # fmt: skip
-            if parked is None:
-                return "gone"
-            conversations.write_entries(connection, parked, entries)
-            return parked, ledger.pending_of_thread(connection, run.thread_id)
+            return stops.park(connection, run, waiting, entries, reply, state.get("usage"))
 
         crash_point("park_before")
         parked = await self._database.write(transaction)
@@ -289,15 +279,11 @@ class Runs:
         usage = (state or {}).get("usage")
         lease = self.lease()
 
-        def transaction(connection: Connection) -> tuple[Run | None, Run | None]:
-            ended = conversations.move_run(
-                connection, run.run_id, ["running"], status, reply=redactor.text(reply), error=error, usage=usage,
-                lease_owner=None, lease_until=None, message=run.message_head,
-            )  # fmt: skip
-            if ended is not None:
-                conversations.write_entries(connection, ended, entries)
-            following = None if self.draining else conversations.start_next(connection, run.thread_id, lease)
-            return ended, following
+        def transaction(connection: Connection) -> tuple[Run | None, Next]:
+            ended = stops.end(
+                connection, run, status, entries, reply=redactor.text(reply), error=error, usage=usage, tell=self._tell
+            )
+            return ended, Next(None) if self.draining else stops.start_next(connection, run.thread_id, lease)
 
         crash_point("finish_before")
         ended, following = await self._database.write(transaction)
@@ -308,8 +294,16 @@ class Runs:
             run_log.end(outcome(ended, [], self._faculties.tools, redactor))
         self._cancelled.pop(run.run_id, None)
         self._drafts.pop(run.run_id, None)
+        self.tell_dropped(following)
         await self.brain.prune(run.thread_id)
-        return following
+        return following.run
+
+    def tell_dropped(self, following: Next) -> None:
+        """Give their outcome to whoever follows runs that were ended without a start."""
+        for run in following.dropped:
+            run_log = self.logs.open(run.run_id, run.epoch)
+            run_log.begin(run.thread_id)
+            run_log.end(outcome(run, [], self._faculties.tools, self._faculties.redactor))
 
     def cancel_running(self, run_id: str, *, actor: str, via: str) -> None:
         """Stop a run that this server drives; its outcome follows by itself."""

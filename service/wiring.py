@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from butler.approvals.judge import Judge
@@ -20,10 +21,12 @@ from butler.tools.declared import declared_toolset
 from butler.tools.registry import ToolRegistry, Toolset
 from butler.tools.remembering import memory_tools
 from butler.tools.searching import search_tool
+from config.notify_file import ChannelDefinition, load_notify_file, owners_channels
 from config.policy_file import PolicyFile, load_policy_file
 from config.settings import Settings
 from config.tools_file import load_tools_file
 from nodes.context import Faculties
+from service.notify.channels import secrets_of_channels
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,15 @@ class Configuration:
     settings: Settings
     toolsets: tuple[Toolset, ...]
     policy: Policy
+    channels: tuple[ChannelDefinition, ...] = ()
+    secret_names: frozenset[str] = frozenset()
+    """Variables that are secrets by their use, whatever they are called."""
+
+    def redactor(self, environ: Mapping[str, str]) -> Redactor:
+        """The one redactor of a house: what is stored, told and logged is masked alike."""
+        return Redactor.from_environment(
+            self.settings, environ, self.secret_names, secrets_of_channels(self.channels)
+        )  # fmt: skip
 
     @property
     def tools(self) -> ToolRegistry:
@@ -41,15 +53,17 @@ class Configuration:
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Configuration:
-    """Read tools.yml and policy.yml. Raises ConfigError with every fault of both files."""
+    """Read tools.yml, policy.yml and who is to be notified. Raises ConfigError with every fault of all of them."""
     problems: list[Problem] = []
     code = "invalid_config"
     toolsets: tuple[Toolset, ...] = ()
     tools, policy_file = ToolRegistry([]), PolicyFile()
+    secret_names: set[str] = set()
     try:
         definitions = load_tools_file(settings.config_dir / "tools.yml", environ)
         toolsets = (declared_toolset(definitions, environ),) if definitions else ()
         tools = ToolRegistry([house_tools(None, Redactor([])), *toolsets])
+        secret_names.update(name for definition in definitions for name in definition.secret_variables)
     except ConfigError as error:
         problems += error.problems
         code = error.code
@@ -57,18 +71,28 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
         policy_file = load_policy_file(settings.config_dir / "policy.yml")
     except ConfigError as error:
         problems += error.problems
+    channels: list[ChannelDefinition] = []
+    for read in (
+        partial(owners_channels, settings.notify_urls),
+        partial(load_notify_file, settings.config_dir / "notify.yml", environ),
+    ):
+        try:
+            channels += read()
+        except ConfigError as error:
+            problems += error.problems
     policy = Policy(policy_file)
     if not problems:
         problems += (*policy.mistaken_tools(tools.names()), *policy.mistaken_args(tools.specs()))
     if problems:
         raise ConfigError(problems, code)
-    return Configuration(settings, toolsets, policy)
+    secret_names.update(name for channel in channels for name in channel.variables)
+    return Configuration(settings, toolsets, policy, tuple(channels), frozenset(secret_names))
 
 
 def house_tools(database: Database | None, redactor: Redactor) -> Toolset:
     """The built-in tools; without a database they can be read about and ruled on, not run."""
     opened = cast(Database, database)
-    return benign_toolset(search_tool(opened), *memory_tools(opened, redactor))
+    return benign_toolset(search_tool(opened, redactor), *memory_tools(opened, redactor))
 
 
 def build_faculties(configuration: Configuration, database: Database, environ: Mapping[str, str]) -> Faculties:
@@ -76,7 +100,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     settings = configuration.settings
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
-    redactor = Redactor.from_environment(settings, environ)
+    redactor = configuration.redactor(environ)
     tools = ToolRegistry([house_tools(database, redactor), *configuration.toolsets])
     return Faculties(
         ledger=Ledger(database, guarded=True),

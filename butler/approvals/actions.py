@@ -18,6 +18,8 @@ DecisionKind = Literal["approve", "edit", "reject", "respond"]
 STANDARD_DECISIONS: tuple[DecisionKind, ...] = ("approve", "edit", "reject", "respond")
 UNKNOWN_DECISIONS: tuple[DecisionKind, ...] = ("approve", "reject", "respond")
 """After a crash an edit would be a different action; only repeat, give up and treat-as-done remain."""
+SHARED_DECISIONS: tuple[DecisionKind, ...] = ("approve", "reject")
+"""Where several people have to approve: an edit or an answer of one of them would be nobody else's."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class Action:
     @property
     def allowed_decisions(self) -> tuple[DecisionKind, ...]:
         """What a person may answer now."""
-        return UNKNOWN_DECISIONS if self.execution == "unknown" else STANDARD_DECISIONS
+        if self.execution == "unknown":
+            return UNKNOWN_DECISIONS
+        return SHARED_DECISIONS if self.approvals_needed > 1 else STANDARD_DECISIONS
 
     @property
     def has_expired(self) -> bool:
@@ -77,8 +81,14 @@ class Action:
         return self.status == "pending" and self.expires_at is not None and self.expires_at <= stamp(now())
 
     @property
+    def escalation_is_due(self) -> bool:
+        """Whether `escalate_to` may decide too, although no one has written that down yet."""
+        due = self.escalate_at is not None and self.escalate_at <= stamp(now())
+        return due and self.escalated_at is None and self.status == "pending"
+
+    @property
     def shown_args(self) -> Json:
-        """The arguments that a decision now is about: after a crash those that ran, edited or not (A7)."""
+        """The arguments that a decision now is about: of a call that is asked about again, those of its edit (A7)."""
         return self.run_args if self._asks_about_edit and self.run_args is not None else self.args
 
     @property
@@ -88,15 +98,35 @@ class Action:
 
     @property
     def _asks_about_edit(self) -> bool:
-        return self.status == "pending" and self.execution == "unknown" and self.run_args is not None
+        return self.status == "pending" and self.run_args is not None
+
+    def approval_of(self, person: Principal) -> Json | None:
+        """The approval that this person has given already, where several are needed."""
+        return next((one for one in self.approved_by or () if one["user_id"] == person.user_id), None)
 
     def may_be_decided_by(self, person: Principal) -> bool:
-        """B6: an admin, or whom the policy names; never an agent."""
-        if person.role == "agent":
+        """B6: an admin, or whom the policy names; never an agent, nor a requester whom the policy leaves out."""
+        if person.role == "agent" or self._leaves_out(person):
             return False
-        if person.is_admin:
-            return True
-        deciders = self.deciders if self.deciders is not None else ["admin"]
-        if person.role in deciders or person.name in deciders:
-            return True
-        return "requester" in deciders and person.user_id == self.requester_id
+        named = set(self.deciders if self.deciders is not None else ["admin"])
+        if self.escalated_at is not None or self.escalation_is_due:
+            named.update(self.escalate_to or ())
+        is_requester = person.user_id == self.requester_id
+        return person.is_admin or bool(named & _words(person, is_requester=is_requester))
+
+    def _leaves_out(self, person: Principal) -> bool:
+        """Whether somebody else must decide: the rule names deciders, and its requester is none of them.
+
+        Escalation lets the requester in only by name: that time has passed makes nobody their own judge.
+        """
+        if self.deciders is None or person.user_id != self.requester_id:
+            return False
+        if _words(person, is_requester=True) & set(self.deciders):
+            return False
+        escalated = self.escalated_at is not None or self.escalation_is_due
+        return not (escalated and {person.name, "requester"} & set(self.escalate_to or ()))
+
+
+def _words(person: Principal, *, is_requester: bool) -> set[str]:
+    """What a policy may call this person."""
+    return {person.name, person.role, *(["requester"] if is_requester else [])}

@@ -25,10 +25,14 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Objection:
-    """Why an action must not run after all: `ask` sends it to a person, otherwise it is refused."""
+    """Why an action must not run after all: `ask` sends it to a person, otherwise it is refused.
+
+    `digest` is that of the tool's new definition where it has changed since a person approved the action.
+    """
 
     reason: str
     ruling: Ruling | None = None
+    digest: str | None = None
 
     @property
     def ask(self) -> bool:

@@ -8,17 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from butler.approvals import grants
 from butler.approvals.actions import Action, DecisionKind
+from butler.approvals.deadlines import escalate_due
+from butler.approvals.entitled import still_able, under
 from butler.approvals.grants import GrantWish
 from butler.approvals.judge import Judge
-from butler.approvals.ledger import get, note
+from butler.approvals.ledger import NOT_ASKED, get, note
+from butler.approvals.show import GIVEN_FIELDS
+from butler.approvals.wishes import terms_of
 from butler.canonical import fingerprint
 from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.people import Principal
+from butler.storage import audit
 from butler.storage.tables import actions
 from butler.types import Json
 
@@ -49,9 +54,14 @@ def check_shape(decision: Decision) -> None:
 
 def refuse_if_not_decider(action: Action, person: Principal) -> None:
     """Raises ButlerError ``not_an_approver`` (B6)."""
-    if not action.may_be_decided_by(person):
-        who = ", ".join(action.deciders) if action.deciders else "an admin"
-        raise ButlerError("not_an_approver", f"You may not decide this action; {who} may.")
+    if action.may_be_decided_by(person):
+        return
+    who = ", ".join(action.deciders) if action.deciders else "an admin"
+    if person.user_id == action.requester_id and action.deciders:
+        detail = f"You requested this action, so somebody else decides it: {who}."
+    else:
+        detail = f"You may not decide this action; {who} may."
+    raise ButlerError("not_an_approver", detail)
 
 
 def recorded(action: Action, judge: Judge) -> ButlerError:
@@ -59,6 +69,7 @@ def recorded(action: Action, judge: Judge) -> ButlerError:
     decision = dict(action.decision) if action.decision else None
     if decision and decision.get("args") is not None:
         decision["args"] = judge.shown(action.tool, decision["args"])
+    decision = judge.redacted(decision)
     if action.status == "expired":
         return ButlerError("expired", "This approval request has expired; nothing was run.", decision=decision)
     decision = decision or {"decision": action.status, "by": None, "at": action.finished_at, "via": None,
@@ -73,18 +84,52 @@ def decide(
 ) -> Action:
     """Decide one action, or raise and change nothing.
 
+    Where several people have to approve, all but the last approval leave it pending, with one more name on it.
+
     Raises: ButlerError ``not_found``, ``not_an_approver``, ``expired``, ``already_decided`` (with the decision that
-    stands), ``stale_decision``, ``forbidden`` (policy refuses the edited arguments) or ``invalid_request``.
+    stands, or one's own earlier approval), ``stale_decision``, ``forbidden`` (policy refuses the edited arguments, or
+    the grant needs an admin) or ``invalid_request``. Of an edit, ``not_an_approver`` also speaks of the edited call.
     """
     check_shape(decision)
-    action = get(connection, action_id)
-    if action is None or action.status in ("allowed", "refused"):
-        raise ButlerError("not_found", f"There is no approval {action_id!r}.")
-    refuse_if_not_decider(action, person)
-    if action.status != "pending":
-        raise recorded(action, judge)
-    if action.has_expired:
-        raise ButlerError("expired", "This approval request has expired; nothing was run.", decision=None)
+    action = _open_question(connection, action_id, decision, person, judge)
+    if decision.kind == "edit":
+        _check_edit(action, decision, person, judge)
+    terms = terms_of(action, decision.grant, person, judge) if decision.grant is not None else None
+    given = _still_given(connection, action)
+    values = _outcome(action, decision, person, via)
+    if decision.kind == "approve" and action.approvals_needed > 1:
+        mine = {"user_id": person.user_id, **{key: values["decision"][key] for key in GIVEN_FIELDS}}
+        if len(given) + 1 < action.approvals_needed:
+            values = {}
+        values["approved_by"] = [*given, mine]
+    row = connection.execute(
+        update(actions)
+        # Two deciders at once: the second statement finds no pending row, or one with another count of approvals.
+        .where(
+            actions.c.action_id == action_id,
+            actions.c.status == "pending",
+            _approvals() == len(action.approved_by or ()),
+        )
+        .values(**values)
+        .returning(actions)
+    ).first()
+    if row is None:
+        raise recorded(get(connection, action_id) or action, judge)
+    decided = Action.of_row(row)
+    _note(connection, decided, decision, person, via)
+    if terms is not None:
+        grants.create(connection, decided, person, terms, via)
+    return decided
+
+
+def _open_question(
+    connection: Connection, action_id: str, decision: Decision, person: Principal, judge: Judge
+) -> Action:
+    """The pending action, if this person may answer this to it; otherwise raises as `decide`."""
+    action = open_question(connection, action_id, person, judge)
+    if action.escalation_is_due:
+        escalate_due(connection, stamp(), action_id)
+        action = get(connection, action_id) or action
     if decision.fingerprint is not None and decision.fingerprint != action.shown_fingerprint:
         raise ButlerError(
             "stale_decision", "The pending action is not the one you were shown. Look at it again, then decide.",
@@ -92,33 +137,93 @@ def decide(
         )  # fmt: skip
     if decision.kind not in action.allowed_decisions:
         raise ButlerError("invalid_request", f"This action allows only {', '.join(action.allowed_decisions)}.")
-    if decision.kind == "edit":
-        _check_edit(action, decision, judge)
-    row = connection.execute(
-        update(actions)
-        # Two deciders at once: the second statement finds no pending row.
-        .where(actions.c.action_id == action_id, actions.c.status == "pending")
-        .values(**_outcome(action, decision, person, via))
-        .returning(actions)
-    ).first()
-    if row is None:
-        raise recorded(get(connection, action_id) or action, judge)
-    decided = Action.of_row(row)
-    event = {"approve": "approved", "edit": "edited", "respond": "responded", "reject": "rejected"}[decision.kind]
+    mine = action.approval_of(person)
+    if decision.kind == "approve" and mine is not None:
+        raise ButlerError(
+            "already_decided", "You have approved this already; another person has to approve it too.",
+            decision={"decision": "approve", **{key: mine.get(key) for key in GIVEN_FIELDS}, "args": None},
+        )  # fmt: skip
+    return action
+
+
+def open_question(connection: Connection, action_id: str, person: Principal, judge: Judge) -> Action:
+    """A pending action that this person may decide.
+
+    Raises: ButlerError ``not_found``, ``not_an_approver``, ``expired`` or ``already_decided``.
+    """
+    action = get(connection, action_id)
+    if action is None or action.status in NOT_ASKED:
+        raise ButlerError("not_found", f"There is no approval {action_id!r}.")
+    refuse_if_not_decider(action, person)
+    if action.status != "pending":
+        raise recorded(action, judge)
+    if action.has_expired:
+        raise ButlerError("expired", "This approval request has expired; nothing was run.", decision=None)
+    return action
+
+
+def _still_given(connection: Connection, action: Action) -> list[Json]:
+    """The earlier approvals of those who may still decide: who was disabled since counts no more."""
+    if not action.approved_by:
+        return []
+    able = still_able(connection, action, [one["by"] for one in action.approved_by])
+    return [one for one in action.approved_by if one["by"] in able]
+
+
+def _approvals() -> ColumnElement[int]:
+    """How many have approved so far."""
+    return func.coalesce(func.json_array_length(actions.c.approved_by), 0)
+
+
+def _note(connection: Connection, decided: Action, decision: Decision, person: Principal, via: str) -> None:
+    """Write the decision into the audit."""
+    if decided.status == "pending":
+        mine = {**(decided.approval_of(person) or {}), "decision": "approve"}
+        note(connection, decided, "approved_in_part", actor=person.name, via=via, decision=mine,
+             approvals=len(decided.approved_by or ()), approvals_needed=decided.approvals_needed)  # fmt: skip
+        return
+    event: audit.AuditEvent
+    match decision.kind:
+        case "approve":
+            event = "approved"
+        case "edit":
+            event = "edited"
+        case "respond":
+            event = "responded"
+        case "reject":
+            event = "changes_requested" if _asks_for_changes(decided, decision.reason) else "rejected"
     # Edited arguments stay out of the audit, where nothing masks a tool's secret ones; their fingerprint is in.
     said = {**(decided.decision or {}), "args": None, "run_fingerprint": decided.run_fingerprint}
-    note(connection, decided, event, actor=person.name, via=via, decision=said)  # type: ignore[arg-type]
-    if decision.grant is not None:
-        grants.create(connection, decided, person, decision.grant, via)
-    return decided
+    note(connection, decided, event, actor=person.name, via=via, decision=said)
 
 
-def _check_edit(action: Action, decision: Decision, judge: Judge) -> None:
+def _asks_for_changes(action: Action, reason: str | None) -> bool:
+    """Whether a reject tells the model what to do differently; after a crash there is nothing to change."""
+    return bool(reason and reason.strip()) and action.execution != "unknown"
+
+
+def _check_edit(action: Action, decision: Decision, person: Principal, judge: Judge) -> None:
+    """An edited call is another call: whoever edits it must be enough to approve that one too."""
     problems, ruling = judge.on_edit(action, decision.args or {})
     if problems:
         raise ButlerError("invalid_request", f"The edited arguments don't fit the tool: {'; '.join(problems)}")
     if ruling.verdict == "refuse":
         raise ButlerError("forbidden", f"Policy refuses the edited arguments ({ruling.rule}): {ruling.reason}")
+    if ruling.verdict == "allow":
+        return
+    if not under(action, ruling, stamp()).may_be_decided_by(person):
+        who = ", ".join(ruling.deciders) if ruling.deciders else "an admin"
+        raise ButlerError(
+            "not_an_approver",
+            f"You may not decide the call with the edited arguments ({ruling.rule}); {who} may. Reject this one with "
+            "the reason, so that the other call is proposed.",
+        )
+    if ruling.approvals_needed > 1:
+        raise ButlerError(
+            "invalid_request",
+            f"{ruling.approvals_needed} people have to approve the call with the edited arguments ({ruling.rule}), so "
+            "an edit can't. Reject this one with the reason, so that the other call is proposed.",
+        )
 
 
 def _outcome(action: Action, decision: Decision, person: Principal, via: str) -> Json:
@@ -155,10 +260,10 @@ def _outcome(action: Action, decision: Decision, person: Principal, via: str) ->
 def _rejection(action: Action, reason: str | None) -> str:
     if action.execution == "unknown":
         text = "Given up: Butler stopped while this ran, so it may or may not have taken effect. It is not repeated."
-    elif reason:
+    elif _asks_for_changes(action, reason):
         text = "Not run: a person rejected this action as it is and said why."
     else:
-        text = "Not run: a person rejected this action."
+        return "Not run: a person rejected this action."
     return f"{text} Reason: {reason}" if reason else text
 
 

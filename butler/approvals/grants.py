@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, exists, insert, or_, select, update
 
 from butler.approvals.actions import Action
 from butler.approvals.policy import args_match
+from butler.argtext import text_of
+from butler.canonical import fingerprint
 from butler.clock import stamp, stamp_in
 from butler.errors import ButlerError
 from butler.ids import new_id
 from butler.people import Principal
 from butler.storage import audit
-from butler.storage.tables import grants
-from butler.types import Json
+from butler.storage.tables import grants, users
+from butler.tools.registry import ToolRegistry
+from butler.types import Json, ToolSpec
 
 Scope = Literal["thread", "user", "everyone"]
+State = Literal["live", "expired", "used_up", "revoked", "void"]
+Patterns = dict[str, Any]
+"""By argument: a glob, or a list of globs for an argument list."""
+
+_UPWARDS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
 @dataclass(frozen=True)
 class GrantWish:
-    """What a decider asks for beside an approve: later calls like this one need no question."""
+    """What a decider asks for beside an approve: later calls like this one need no question.
+
+    `args` None means exactly the arguments of the call at hand. `closed`: arguments without a pattern must be absent.
+    """
 
     scope: Scope
-    args: dict[str, str]
+    args: Patterns | None
     expires_in: float | None = None
     uses: int | None = None
+    confirm: bool = False
+    closed: bool | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A checked wish. `wide`: hardly limited; `needs` is what is still missing for it; `note` a warning."""
+
+    scope: Scope
+    args: Patterns
+    closed: bool
+    expires_in: float | None
+    uses: int | None
+    wide: bool
+    needs: tuple[Literal["admin", "confirm"], ...]
+    note: str | None
+    tool_digest: str
 
 
 @dataclass(frozen=True)
@@ -39,34 +69,73 @@ class Grant:
     tool_digest: str
     scope: Scope
     scope_id: str | None
-    args: dict[str, str]
+    args: Patterns
     granted_by: str
     granted_at: str
     expires_at: str | None
     uses_left: int | None
     revoked_at: str | None
     action_id: str | None = None
+    closed: bool = False
 
     @classmethod
     def of_row(cls, row: Row[Any]) -> Grant:
         """Read a row of ``SELECT grants.*``."""
         return cls(**row._mapping)
 
-    def public(self) -> Json:
+    def state(self, tools: ToolRegistry | None = None) -> State:
+        """Whether it counts now, and if not, why."""
+        spec = tools.get(self.tool) if tools is not None else None
+        if tools is not None and (spec is None or bound_to(spec) != self.tool_digest):
+            return "void"
+        if self.revoked_at is not None:
+            return "revoked"
+        if self.expires_at is not None and self.expires_at <= stamp():
+            return "expired"
+        return "used_up" if self.uses_left is not None and self.uses_left <= 0 else "live"
+
+    def public(self, tools: ToolRegistry | None = None) -> Json:
         """The grant as clients see it (http-api, *Small print*)."""
         return {
             "grant_id": self.grant_id, "tool": self.tool, "scope": self.scope, "scope_id": self.scope_id,
-            "args": self.args, "expires_at": self.expires_at, "uses_left": self.uses_left, "by": self.granted_by,
-            "granted_at": self.granted_at,
+            "args": self.args, "closed": self.closed, "expires_at": self.expires_at, "uses_left": self.uses_left,
+            "by": self.granted_by, "granted_at": self.granted_at, "action_id": self.action_id,
+            "state": self.state(tools),
         }  # fmt: skip
+
+
+def bound_to(spec: ToolSpec) -> str:
+    """What a grant holds for: the tool as it is defined, its own verdict included, since a grant overrides that."""
+    return fingerprint(spec.name, {"definition": spec.digest, "verdict": spec.verdict})
+
+
+def args_covered(patterns: Patterns, closed: bool, args: Json) -> bool:
+    """Whether a call's arguments are such as the person saw: all patterns match and nothing leads out of a folder."""
+    if closed and not args.keys() <= patterns.keys():
+        return False
+    return args_match(patterns, args) and not any(
+        _leads_upwards(args[name]) and not _leads_upwards(pattern) for name, pattern in patterns.items()
+    )
+
+
+def _leads_upwards(value: Any) -> bool:
+    """Whether a path in it climbs: ``docs/*`` is not meant for ``docs/../secrets``."""
+    texts = value if isinstance(value, list) else [value]
+    return any(_UPWARDS.search(text_of(text)) is not None for text in texts)
 
 
 def _live(moment: Any) -> ColumnElement[bool]:
     return and_(
+        grants.c.revoked_at.is_(None),
         or_(grants.c.expires_at.is_(None), grants.c.expires_at > moment),
         or_(grants.c.uses_left.is_(None), grants.c.uses_left > 0),
     )
 
+
+# A grant counts where no rule speaks and an admin would be asked: it must not give away what its giver never had.
+_GIVEN_BY_AN_ADMIN = exists().where(
+    users.c.name == grants.c.granted_by, users.c.role == "admin", users.c.disabled_at.is_(None)
+)
 
 # Built once: it is asked for every proposed call.
 COVERING = (
@@ -74,36 +143,44 @@ COVERING = (
     .where(
         grants.c.tool == bindparam("tool_is"),
         grants.c.tool_digest == bindparam("digest"),
-        grants.c.revoked_at.is_(None),
         _live(bindparam("moment")),
         or_(
             grants.c.scope == "everyone",
             and_(grants.c.scope == "thread", grants.c.scope_id == bindparam("thread")),
             and_(grants.c.scope == "user", grants.c.scope_id == bindparam("user")),
         ),
+        _GIVEN_BY_AN_ADMIN,
     )
     .order_by(grants.c.granted_at, grants.c.grant_id)
 )
 
 
-def create(connection: Connection, action: Action, person: Principal, wish: GrantWish, via: str) -> Grant:
-    """Store a grant for the tool of `action`. Raises ButlerError ``forbidden`` for everyone without being admin."""
-    if wish.scope == "everyone" and not person.is_admin:
-        raise ButlerError("forbidden", "Only an admin may give a grant for everyone; choose scope thread or user.")
-    scope_id = {"thread": action.thread_id, "user": action.requester_id, "everyone": None}[wish.scope]
-    row = connection.execute(
-        insert(grants)
-        .values(
-            grant_id=new_id(), tool=action.tool, tool_digest=action.tool_digest, scope=wish.scope, scope_id=scope_id,
-            args=wish.args, granted_by=person.name, granted_at=stamp(), uses_left=wish.uses,
-            expires_at=stamp_in(wish.expires_in) if wish.expires_in is not None else None,
-        )
-        .returning(grants)
-    ).one()  # fmt: skip
-    grant = Grant.of_row(row)
+def draft(action: Action, person: Principal, terms: Terms) -> Grant:
+    """The grant that `terms` come to, not stored."""
+    return Grant(
+        grant_id=new_id(), tool=action.tool, tool_digest=terms.tool_digest, scope=terms.scope,
+        scope_id={"thread": action.thread_id, "user": action.requester_id, "everyone": None}[terms.scope],
+        args=terms.args, granted_by=person.name, granted_at=stamp(), uses_left=terms.uses, revoked_at=None,
+        expires_at=stamp_in(terms.expires_in) if terms.expires_in is not None else None,
+        action_id=action.action_id, closed=terms.closed,
+    )  # fmt: skip
+
+
+def create(connection: Connection, action: Action, person: Principal, terms: Terms, via: str) -> Grant:
+    """Store a grant for the tool of `action` on checked terms."""
+    grant = draft(action, person, terms)
+    connection.execute(insert(grants).values(**vars(grant)))
     audit.record(connection, "granted", actor=person.name, via=via, thread_id=action.thread_id, run_id=action.run_id,
-                 action_id=action.action_id, grant=grant.public())  # fmt: skip
+                 action_id=action.action_id, grant=grant.public(), wide=terms.wide)  # fmt: skip
     return grant
+
+
+def given_with(connection: Connection, action_id: str) -> Grant | None:
+    """The latest grant that was given beside the approval of an action."""
+    row = connection.execute(
+        select(grants).where(grants.c.action_id == action_id).order_by(grants.c.granted_at.desc()).limit(1)
+    ).first()
+    return Grant.of_row(row) if row else None
 
 
 def covering(
@@ -112,44 +189,78 @@ def covering(
     """The first live grant that covers this call; a changed tool definition voids its grants (E3)."""
     call = {"tool_is": tool, "digest": digest, "thread": thread_id, "user": user_id, "moment": stamp()}
     rows = connection.execute(COVERING, call)
-    return next((grant for grant in map(Grant.of_row, rows) if args_match(grant.args, args)), None)
+    return next((grant for grant in map(Grant.of_row, rows) if args_covered(grant.args, grant.closed, args)), None)
 
 
 def use(connection: Connection, grant_id: str) -> bool:
     """Spend one use; False when it was revoked, expired or used up in the meantime."""
     spent = connection.execute(
         update(grants)
-        .where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None), _live(stamp()))
+        .where(grants.c.grant_id == grant_id, _live(stamp()))
         .values(uses_left=grants.c.uses_left - 1)
-    )
+    )  # fmt: skip
     return spent.rowcount == 1
 
 
-def still_stands(connection: Connection, grant_id: str) -> bool:
-    """Whether a grant that allowed an action earlier has been revoked or has expired since."""
+def still_stands(connection: Connection, grant_id: str, digest: str) -> bool:
+    """Whether a grant that allowed an action earlier has not been revoked, voided or expired since."""
     row = connection.execute(
         select(grants.c.grant_id).where(
             grants.c.grant_id == grant_id,
+            grants.c.tool_digest == digest,
             grants.c.revoked_at.is_(None),
             or_(grants.c.expires_at.is_(None), grants.c.expires_at > stamp()),
+            _GIVEN_BY_AN_ADMIN,
         )
     ).first()
     return row is not None
 
 
-def visible_to(connection: Connection, person: Principal) -> list[Grant]:
-    """Live grants: all for an admin, for a member those it gave or that are for it alone."""
-    query = select(grants).where(grants.c.revoked_at.is_(None), _live(stamp())).order_by(grants.c.granted_at)
+def visible_to(
+    connection: Connection, person: Principal, tools: ToolRegistry | None = None, *, everything: bool = False
+) -> list[Grant]:
+    """Live grants, or all that ever were: every one for an admin, for a member those it gave or that are for it."""
+    query = select(grants).order_by(grants.c.granted_at, grants.c.grant_id)
+    if not everything:
+        query = query.where(_live(stamp()))
     if not person.is_admin:
         query = query.where(or_(grants.c.granted_by == person.name, grants.c.scope_id == person.user_id))
-    return [Grant.of_row(row) for row in connection.execute(query)]
+    found = [Grant.of_row(row) for row in connection.execute(query)]
+    return [grant for grant in found if everything or grant.state(tools) == "live"]
 
 
 def revoke(connection: Connection, grant_id: str, person: Principal, via: str) -> None:
     """End a grant now. Raises ButlerError ``not_found`` when there is no such live grant for this person."""
     if grant_id not in {grant.grant_id for grant in visible_to(connection, person)}:
         raise ButlerError("not_found", f"There is no live grant {grant_id!r}.")
+    _end(connection, grant_id)
+    audit.record(connection, "revoked", actor=person.name, via=via, grant_id=grant_id)
+
+
+def exists_live(connection: Connection, grant_id: str) -> bool:
+    """Whether there is such a live grant, whoever may know of it."""
+    query = select(grants.c.grant_id).where(grants.c.grant_id == grant_id, _live(stamp()))
+    return connection.execute(query).first() is not None
+
+
+def changed(connection: Connection, tools: ToolRegistry) -> Sequence[Grant]:
+    """Grants whose tool has another definition now; a tool that is only missing may come back as it was."""
+    rows = connection.execute(select(grants).where(grants.c.revoked_at.is_(None)))
+    found = [Grant.of_row(row) for row in rows]
+    return [grant for grant in found if grant.state(tools) == "void" and tools.get(grant.tool) is not None]
+
+
+def void(connection: Connection, tools: ToolRegistry) -> None:
+    """End for good what a changed definition voided: changing it back must not bring them back (E3)."""
+    for grant in changed(connection, tools):
+        _end(connection, grant.grant_id)
+        audit.record(
+            connection, "revoked", actor="butler", via="start", grant_id=grant.grant_id, tool=grant.tool,
+            why="the definition of the tool has changed",
+        )  # fmt: skip
+
+
+def _end(connection: Connection, grant_id: str) -> None:
     connection.execute(
         update(grants).where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None)).values(revoked_at=stamp())
     )
-    audit.record(connection, "revoked", actor=person.name, via=via, grant_id=grant_id)

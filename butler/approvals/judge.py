@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TypeVar
+
 from sqlalchemy import Connection
 
 from butler.approvals import grants
 from butler.approvals.actions import Action
 from butler.approvals.calls import Objection, Proposal
+from butler.approvals.entitled import falls_short
 from butler.approvals.own_ruling import tightened
 from butler.approvals.policy import Policy, safe_classify
 from butler.approvals.show import shown_args
@@ -16,8 +20,11 @@ from butler.canonical import fingerprint
 from butler.clock import stamp
 from butler.people import Principal
 from butler.redact import Redactor
+from butler.storage.users import is_shut_out
 from butler.tools.registry import ToolRegistry
-from butler.types import Json, Occasion, Ruling
+from butler.types import Json, Occasion, Ruling, ToolSpec
+
+T = TypeVar("T")
 
 
 class Judge:
@@ -30,9 +37,9 @@ class Judge:
 
     def on_proposal(self, connection: Connection, call: Proposal, *, thread_id: str, person: Principal) -> Ruling:
         """The verdict on a call as it is proposed; a grant that decides it is spent in the same transaction."""
-        grant = grants.covering(
-            connection, call.tool, call.tool_digest, call.args, thread_id=thread_id, user_id=person.user_id
-        )
+        spec = self._tools.get(call.tool)
+        bound = grants.bound_to(spec) if spec is not None else ""
+        grant = grants.covering(connection, call.tool, bound, call.args, thread_id=thread_id, user_id=person.user_id)
         granted = (grant.grant_id, f"granted by {grant.granted_by}") if grant else None
         occasion = Occasion(connection, call.args, thread_id, stamp())
         ruling = tightened(self._rule(call.tool, call.args, granted), self._tools.get(call.tool), occasion)
@@ -65,18 +72,82 @@ class Judge:
             return Objection(f"policy now refuses it: {ruling.reason}", ruling)
         if ruling.verdict == "approve" and action.status == "allowed":
             return Objection(f"policy now asks first: {ruling.reason}", ruling)
+        asked = action.status == "approved" or action.requester_role == "agent"
+        if not asked and is_shut_out(connection, action.requester_id):
+            return Objection(f"{action.requested_by} may not sign in any more, and nobody else has approved it")
+        if action.status == "approved" and tool.digest != action.tool_digest:
+            return _changed(action, ruling, tool.digest)
+        if action.status == "approved" and ruling.verdict == "approve" and falls_short(connection, action, ruling):
+            return _stricter(action, ruling)
         return None
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of that name as it is defined now."""
+        return self._tools.get(name)
+
+    def secret_args(self, tool: str, args: Json) -> set[str]:
+        """The arguments of a call that must not be shown as they are."""
+        shown = self.shown(tool, args)
+        spec = self._tools.get(tool)
+        secret = set(spec.secret_args) if spec else set()
+        return {name for name in args if name in secret or shown.get(name) != args[name]}
+
+    def keeps_asking(self, tool: str, args: Json) -> str | None:
+        """The rule that asks about this call, or refuses it, whatever is granted."""
+        ruling = self._rule(tool, args, ("", ""))
+        return ruling.rule if ruling.verdict != "allow" else None
 
     def shown(self, tool: str, args: Json) -> Json:
         """Arguments as the answer to a decision may repeat them: secrets masked."""
         return shown_args(tool, args, self._tools, self._redactor)
 
+    def redacted(self, value: T) -> T:
+        """Known secrets masked in a text or in JSON."""
+        masked: T = self._redactor.json(value)
+        return masked
+
     def _standing_grant(self, connection: Connection, action: Action) -> tuple[str, str] | None:
         kind, _, grant_id = action.rule.partition(":")
-        if action.status == "allowed" and kind == "grant" and grants.still_stands(connection, grant_id):
+        tool = self._tools.get(action.tool)
+        digest = grants.bound_to(tool) if tool else ""
+        if action.status == "allowed" and kind == "grant" and grants.still_stands(connection, grant_id, digest):
             return grant_id, "granted earlier"
         return None
 
     def _rule(self, tool: str, args: Json, grant: tuple[str, str] | None) -> Ruling:
         spec = self._tools.get(tool)
         return safe_classify(self._policy, tool, args, own_verdict=spec.verdict if spec else None, grant=grant)
+
+
+def _changed(action: Action, ruling: Ruling, digest: str) -> Objection:
+    """Ask again: what was approved is not what the tool would do now."""
+    lead = f"The definition of {action.tool!r} has changed since {_approver(action)} approved this"
+    why = _asked_anew(action, lead, "runs it as it is defined now")
+    if ruling.verdict == "approve":
+        return Objection(why, replace(ruling, reason=f"{why} {ruling.reason}"), digest)
+    return Objection(why, Ruling("approve", "default", why, "dangerous"), digest)
+
+
+def _stricter(action: Action, ruling: Ruling) -> Objection:
+    """Ask again: those who approved it would not be enough by now."""
+    needed = ruling.approvals_needed
+    takes = "an approval" if needed == 1 else f"{needed} approvals"
+    lead = (
+        f"{_approver(action)} approved this, but by now it takes {takes} of {', '.join(ruling.deciders or ['admin'])}"
+    )
+    why = _asked_anew(action, lead, "runs it again")
+    return Objection(why, replace(ruling, reason=f"{why} {ruling.reason}"))
+
+
+def _approver(action: Action) -> str:
+    return str((action.decision or {}).get("by") or "A person")
+
+
+def _asked_anew(action: Action, lead: str, approving: str) -> str:
+    """Why a person is asked again, and what the answers mean where it was started before."""
+    if not action.attempts:
+        return f"{lead}; nothing has run yet."
+    return (
+        f"{lead}. It was started before that (attempt {action.attempts}) and may have taken effect. Approve "
+        f"{approving}, respond treats it as done with your text as its result, reject gives up."
+    )

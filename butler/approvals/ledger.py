@@ -156,6 +156,9 @@ def _with_code(connection: Connection, store: Callable[[str | None], A], *, code
 
 def note(connection: Connection, action: Action, event: audit.AuditEvent, *, actor: str, via: str, **data: Any) -> None:
     """Write an audit row about `action`."""
+    if event in ("requested", "unknown"):
+        # The action itself forgets its code once it is decided.
+        data["code"] = action.code
     audit.record(
         connection, event, actor=actor, via=via, thread_id=action.thread_id, run_id=action.run_id,
         action_id=action.action_id, tool=action.tool, fingerprint=action.fingerprint, rule=action.rule,
@@ -196,8 +199,8 @@ def begin(connection: Connection, action_id: str, check: Check, *, guarded: bool
 
 def _hold(connection: Connection, action: Action, objection: Objection) -> Action:
     """The stricter verdict wins at execution: ask a person, or refuse for good (A7)."""
-    if objection.ask and action.status == "allowed" and objection.ruling is not None:
-        return reopen(connection, action, objection.ruling)
+    if objection.ask and objection.ruling is not None:
+        return reopen(connection, action, objection.ruling, objection.digest)
     row = connection.execute(
         update(actions)
         .where(actions.c.action_id == action.action_id, actions.c.execution == "none")
@@ -214,17 +217,20 @@ def _hold(connection: Connection, action: Action, objection: Objection) -> Actio
     return held
 
 
-def reopen(connection: Connection, action: Action, ruling: Ruling) -> Action:
-    """Make an action that was allowed wait for a person."""
+def reopen(connection: Connection, action: Action, ruling: Ruling, digest: str | None = None) -> Action:
+    """Make an action wait for a person that was allowed, or approved under another policy or definition of its tool."""
     values: Json = {
         "status": "pending", "verdict": "approve", "reason": ruling.reason, "rule": ruling.rule, "risk": ruling.risk,
-        "decision": None, "requested_at": stamp(), **_asking(ruling),
+        "decision": None, "requested_at": stamp(), "tool_digest": digest or action.tool_digest, **_asking(ruling),
+        # What a crash interrupted before may have taken effect, whatever it is asked about now.
+        "execution": "unknown" if action.attempts else "none",
     }  # fmt: skip
-    guard = (actions.c.status == "allowed") & (actions.c.execution == "none")
+    guard = (actions.c.status == action.status) & (actions.c.execution == "none")
     pending = _with_code(connection, lambda code: _update_row(connection, action, guard, values, code), coded=True)
     if pending is None:
         return get(connection, action.action_id) or action
-    note(connection, pending, "requested", actor="policy", via="run")
+    earlier = {"earlier_decision": {**action.decision, "args": None}} if action.decision else {}
+    note(connection, pending, "requested", actor="policy", via="run", **earlier)
     return pending
 
 

@@ -10,6 +10,8 @@ from butler.redact import Redactor, mask_args
 from butler.tools.registry import ToolRegistry
 from butler.types import Json
 
+GIVEN_FIELDS = ("by", "at", "via", "reason")
+
 
 def title_of(tool: str, args: Json) -> str:
     """One line that names the action; the whole arguments stand beside it, so this may be shortened."""
@@ -28,6 +30,8 @@ def approval(action: Action, tools: ToolRegistry, redactor: Redactor) -> Json:
     decision = dict(action.decision) if action.decision and action.status != "pending" else None
     if decision and decision.get("args") is not None:
         decision["args"] = shown_args(action.tool, decision["args"], tools, redactor)
+    # What a person wrote as a reason may hold a secret too.
+    decision = redactor.json(decision)
     args = shown_args(action.tool, action.shown_args, tools, redactor)
     title = action.title if args == action.args else title_of(action.tool, args)
     return {
@@ -36,8 +40,20 @@ def approval(action: Action, tools: ToolRegistry, redactor: Redactor) -> Json:
         "rule": action.rule, "risk": action.risk, "fingerprint": action.shown_fingerprint,
         "requested_by": action.requested_by, "requested_at": action.requested_at, "expires_at": action.expires_at,
         "allowed_decisions": list(action.allowed_decisions) if action.status == "pending" else [],
-        "status": action.status, "decision": decision, "execution": action.execution,
+        "status": action.status, "decision": decision, "execution": action.execution, **_shared(action, redactor),
     }  # fmt: skip
+
+
+def _shared(action: Action, redactor: Redactor) -> Json:
+    """Who else is asked, and who has approved so far; only where the rule says that more than one person counts."""
+    more: Json = {}
+    if action.approvals_needed > 1:
+        given = action.approved_by or []
+        more["approvals_needed"] = action.approvals_needed
+        more["approved_by"] = [{key: redactor.json(one.get(key)) for key in GIVEN_FIELDS} for one in given]
+    if action.escalate_at is not None:
+        more |= {"escalates_at": action.escalate_at, "escalated_at": action.escalated_at}
+    return more
 
 
 def shown_args(tool: str, args: Json, tools: ToolRegistry, redactor: Redactor) -> Json:

@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from butler.redact import Redactor
 from butler.storage import search
 from butler.storage.database import Database
 from butler.storage.search import Found
@@ -23,8 +24,9 @@ BATCHES_BEFORE_A_SEARCH = 40
 class Archive:
     """Searches the transcript; a turn pays nothing for it, since lines are indexed later."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, redactor: Redactor) -> None:
         self._database = database
+        self._redactor = redactor
 
     async def search(
         self, owner_id: str, query: str, limit: int, *, first: str = "", without: str = ""
@@ -33,15 +35,20 @@ class Archive:
         behind = 0 if await self.catch_up(BATCHES_BEFORE_A_SEARCH) else await self._database.read(search.lag)
 
         def look(connection: Connection) -> list[Found]:
-            return search.find(connection, owner_id, query, limit, first=first, without=without)
+            return search.find(
+                connection, owner_id, query, limit, first=first, without=without, mask=self._redactor.text
+            )
 
         return await self._database.read(look), behind
 
     async def line(self, owner_id: str, message_id: str, start: int, length: int) -> tuple[Found, int]:
         """A part of one line and the length of the whole (see `search.read_line`)."""
         return await self._database.read(
-            partial(search.read_line, owner_id=owner_id, message_id=message_id, start=start, length=length)
-        )
+            partial(
+                search.read_line, owner_id=owner_id, message_id=message_id, start=start, length=length,
+                mask=self._redactor.text,
+            )
+        )  # fmt: skip
 
     async def catch_up(self, batches: int) -> bool:
         """Index what is new, at most so many batches; True when nothing is left."""

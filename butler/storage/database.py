@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool, QueuePool
 
+from butler.redact import Redactor
 from butler.words import spaced
 
 T = TypeVar("T")
@@ -30,10 +31,13 @@ MOST_LOG_BYTES = 1024 * 1024
 """What the write-ahead log keeps on disk between check-points of SQLite."""
 
 
-def sqlite_engine(path: Path, *, writes: bool, flush_each_commit: bool = True) -> Engine:
+def sqlite_engine(
+    path: Path, *, writes: bool, flush_each_commit: bool = True, redactor: Redactor | None = None
+) -> Engine:
     """Open an engine whose transactions begin with BEGIN IMMEDIATE (`writes`) or a plain BEGIN.
 
-    Without `flush_each_commit` a commit survives the death of the process but maybe not a power cut.
+    Without `flush_each_commit` a commit survives the death of the process but maybe not a power cut. `redactor`
+    masks what goes into the audit.
     """
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
@@ -41,6 +45,7 @@ def sqlite_engine(path: Path, *, writes: bool, flush_each_commit: bool = True) -
         connect_args={"timeout": LOCK_WAIT_SECONDS, "check_same_thread": False},
         # An error is logged and told by /readyz; the values of its statement are what people said and decided.
         hide_parameters=True,
+        execution_options={"redactor": redactor},
     )
 
     @event.listens_for(engine, "connect")
@@ -67,9 +72,9 @@ def sqlite_engine(path: Path, *, writes: bool, flush_each_commit: bool = True) -
 class Database:
     """The butler's own rows: ``await db.write(fn)`` and ``await db.read(fn)`` run `fn(connection)`."""
 
-    def __init__(self, path: Path, *, flush_each_commit: bool = True) -> None:
+    def __init__(self, path: Path, *, flush_each_commit: bool = True, redactor: Redactor | None = None) -> None:
         self.path = path
-        self._write_engine = sqlite_engine(path, writes=True, flush_each_commit=flush_each_commit)
+        self._write_engine = sqlite_engine(path, writes=True, flush_each_commit=flush_each_commit, redactor=redactor)
         self._read_engine = sqlite_engine(path, writes=False)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="butler-read")
@@ -85,6 +90,10 @@ class Database:
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run `query` on a reader thread against the last committed state."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_now, query)
+
+    def write_soon(self, transaction: Callable[[Connection], Any]) -> Future[Any]:
+        """Queue `transaction` and return at once: it is written before whatever is queued later."""
+        return self._queue(transaction)
 
     def write_now(self, transaction: Callable[[Connection], T]) -> T:
         """The same as `write` for callers without an event loop (the shell)."""

@@ -7,6 +7,7 @@ particular to SQLite is in this file.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,11 +96,19 @@ def catch_up(connection: Connection) -> bool:
 
 
 def find(
-    connection: Connection, owner_id: str, query: str, limit: int, *, first: str = "", without: str = ""
+    connection: Connection,
+    owner_id: str,
+    query: str,
+    limit: int,
+    *,
+    first: str = "",
+    without: str = "",
+    mask: Callable[[str], str] = str,
 ) -> list[Found]:
     """Lines of that person's own threads with all the words, else with any of them, the best ones first.
 
     Args:
+        mask: hides secrets; it gets whole texts, since a part of a secret would not be known as one.
         first: the thread whose lines come before all others.
         without: a run whose lines are left out: the one that asks.
 
@@ -115,10 +124,17 @@ def find(
         rows = list(connection.execute(_FIND, given | {"wanted": glue.join(map(_phrase, words))}))
         if rows:
             break
-    return [_found(row, excerpt(row.text, words, EXCERPT_LENGTH)) for row in rows]
+    return [_found(row, excerpt(mask(row.text), words, EXCERPT_LENGTH), mask) for row in rows]
 
 
-def read_line(connection: Connection, owner_id: str, message_id: str, start: int, length: int) -> tuple[Found, int]:
+def read_line(
+    connection: Connection,
+    owner_id: str,
+    message_id: str,
+    start: int,
+    length: int,
+    mask: Callable[[str], str] = str,
+) -> tuple[Found, int]:
     """A part of one line of that person's own threads, and how long the line is.
 
     Raises:
@@ -127,7 +143,8 @@ def read_line(connection: Connection, owner_id: str, message_id: str, start: int
     row = connection.execute(_ONE, {"wanted": message_id, "owner": owner_id}).first()
     if row is None:
         raise ButlerError("not_found", f"There is no message {message_id!r} in your threads.")
-    return _found(row, row.text[start : start + length]), len(row.text)
+    whole = mask(row.text)
+    return _found(row, whole[start : start + length], mask), len(whole)
 
 
 def _phrase(word: str) -> str:
@@ -136,7 +153,7 @@ def _phrase(word: str) -> str:
     return f'"{inside}"' + ("*" if word[-1].isascii() and word[-1].isalnum() and len(word) > 2 else "")
 
 
-def _found(row: Row[Any], shown: str) -> Found:
+def _found(row: Row[Any], shown: str, mask: Callable[[str], str]) -> Found:
     return Found(
-        row.message_id, row.thread_id, row.title, row.run_id, row.role, row.tool, shown, row.created_at
+        row.message_id, row.thread_id, mask(row.title), row.run_id, row.role, row.tool, shown, row.created_at
     )  # fmt: skip

@@ -203,6 +203,13 @@ actions = Table(
         postgresql_where=text("status = 'pending' AND escalate_at IS NOT NULL AND escalated_at IS NULL"),
     ),
     Index(
+        "actions_pending_named",
+        "requested_at",
+        "action_id",
+        sqlite_where=text("status = 'pending' AND (deciders IS NOT NULL OR escalate_to IS NOT NULL)"),
+        postgresql_where=text("status = 'pending' AND (deciders IS NOT NULL OR escalate_to IS NOT NULL)"),
+    ),
+    Index(
         "actions_started",
         "run_id",
         sqlite_where=text("execution = 'started'"),
@@ -225,6 +232,7 @@ grants = Table(
     Column("uses_left", Integer),
     Column("revoked_at", String(32)),
     Column("action_id", String(64)),
+    Column("closed", Boolean, nullable=False, server_default=text("0")),
     CheckConstraint("scope IN ('thread', 'user', 'everyone')", name="scope_known"),
     Index("grants_of_tool", "tool"),
 )

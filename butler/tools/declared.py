@@ -26,7 +26,9 @@ def declared_toolset(definitions: Sequence[ToolDefinition], environ: Mapping[str
 
 def _spec(definition: ToolDefinition, environ: Mapping[str, str]) -> ToolSpec:
     runner = command_runner if definition.command else http_runner
-    text = canonical_json({**definition.declaration, "cwd": str(definition.cwd)})
+    # What the tool does. Its verdict is asked for anew at every call, as the policy's rules are.
+    does = {key: value for key, value in definition.declaration.items() if key != "verdict"}
+    text = canonical_json({**does, "cwd": str(definition.cwd)})
     return ToolSpec(
         name=definition.name,
         description=definition.description,

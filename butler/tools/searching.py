@@ -7,6 +7,7 @@ import re
 from functools import partial
 
 from butler.memory.archive import Archive
+from butler.redact import Redactor
 from butler.storage.database import Database
 from butler.storage.search import Found
 from butler.tools.built_in import Caller, built_in, caller_of
@@ -24,9 +25,9 @@ DESCRIPTION = (
 )
 
 
-def search_tool(database: Database) -> ToolSpec:
+def search_tool(database: Database, redactor: Redactor) -> ToolSpec:
     """The tool over that database."""
-    archive = Archive(database)
+    archive = Archive(database, redactor)
 
     async def run(call: Invocation) -> ToolResult:
         who = await database.read(partial(caller_of, call=call))

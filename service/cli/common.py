@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from butler.redact import Redactor
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
 from config.environment import read_environment
@@ -17,8 +18,6 @@ from config.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from service.wiring import Configuration
-
-DONE, USAGE, PARKED, REFUSED, FAILED = 0, 2, 3, 4, 5
 
 
 def configuration() -> Configuration:
@@ -53,7 +52,7 @@ def open_database(settings: Settings) -> Iterator[Database]:
     # SQLite would make the file as the umask says.
     os.close(os.open(settings.database_path, os.O_RDWR | os.O_CREAT, 0o600))
     migrate(settings.database_path)
-    database = Database(settings.database_path)
+    database = Database(settings.database_path, redactor=Redactor.from_environment(settings, read_environment().values))
     try:
         yield database
     finally:

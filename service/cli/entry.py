@@ -1,48 +1,33 @@
-"""The `butler` command: its families of commands, `serve`, `doctor`, and the exit statuses (E1)."""
+"""The `butler` command: its families of commands, `serve`, and the exit statuses (E1)."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from sqlalchemy.exc import SQLAlchemyError
 
 from butler.errors import ButlerError
-from config.environment import read_environment
 from config.problems import ConfigError
-from config.settings import unknown_variables
-from config.tools_file import load_tools_file
-from service import doctor as doctor_checks
-from service.cli.common import DONE, FAILED, REFUSED, USAGE, configuration, counted
-from service.cli.memory import memory_app
-from service.cli.policy import policy_app
-from service.cli.users import user_app
-from service.doctor import Finding, State
-from service.doctor_model import model as check_model
-from service.doctor_sizes import sizes
-
-if TYPE_CHECKING:
-    from service.wiring import Configuration
-
-REFUSALS = frozenset({"unauthorized", "forbidden", "not_an_approver"})
-MARKS: dict[State, str] = {"good": "[green]ok[/]", "note": "[yellow]--[/]", "bad": "[red]!![/]"}
+from service.cli.exits import DONE, FAILED, USAGE, exit_status
+from service.cli.lazy import LazyGroup
 
 app = typer.Typer(
     name="butler",
+    cls=LazyGroup,
     help="A self-hosted butler: it uses tools, and anything dangerous waits for a person.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(user_app, name="user")
-app.add_typer(policy_app, name="policy")
-app.add_typer(memory_app, name="memory")
+
+
+@app.callback()
+def butler() -> None:
+    """A self-hosted butler: it uses tools, and anything dangerous waits for a person."""
 
 
 @app.command()
@@ -54,33 +39,8 @@ def serve() -> None:
     os.execv(sys.executable, [sys.executable, str(program)])
 
 
-@app.command()
-def doctor() -> None:
-    """Check configuration, programs, data directory, database, deciders and model, and say what to do."""
-    console = Console(highlight=False, soft_wrap=True)
-    states = set()
-    for finding in _examine(configuration(), read_environment().values):
-        states.add(finding.state)
-        console.print(f"{MARKS[finding.state]} {escape(f'{finding.name}: {finding.detail}')}")
-    if "bad" in states:
-        raise typer.Exit(FAILED)
-
-
-def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Finding]:
-    settings = read.settings
-    for unknown in unknown_variables():
-        yield Finding("environment", "note", str(unknown))
-    yield from doctor_checks.files(settings, counted(read))
-    yield from doctor_checks.programs(load_tools_file(settings.config_dir / "tools.yml", environ), environ)
-    yield doctor_checks.data_directory(settings.data_dir)
-    yield doctor_checks.database(settings.database_path)
-    yield from sizes(settings.database_path, settings.data_dir / "checkpoints.db")
-    yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
-    yield check_model(settings)
-
-
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and give its exit status: 0 done, 2 usage or configuration, 4 refused, 5 failed."""
+    """Run one command and give its exit status: 0 done, 2 usage, 3 parked, 4 refused, 5 failed."""
     try:
         app(args=list(arguments), prog_name="butler")
     except SystemExit as end:
@@ -91,11 +51,18 @@ def run(arguments: Sequence[str]) -> int:
         return USAGE
     except ButlerError as error:
         print(f"butler: {error.detail}", file=sys.stderr)
-        return REFUSED if error.code in REFUSALS else USAGE if error.status == 422 else FAILED
-    except (OSError, SQLAlchemyError) as error:
+        return exit_status(error)
+    except _failures() as error:
         print(f"butler: {error}", file=sys.stderr)
         return FAILED
     return DONE
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What is told without a trace; SQLAlchemy is asked for its errors only here, since most commands don't load it."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return (OSError, sqlite3.Error, SQLAlchemyError)
 
 
 def main() -> None:

@@ -15,13 +15,12 @@ from sqlalchemy import Connection
 from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.people import Principal
-from butler.redact import Redactor
 from butler.storage import memories
 from butler.storage.memories import Source
 from butler.storage.users import OWNER, find_user
 from config.environment import read_environment
 from config.settings import load_settings
-from service.cli.common import open_database
+from service.cli.common import configuration, open_database
 from service.memory import erase_all, memory_item
 
 T = TypeVar("T")
@@ -124,4 +123,4 @@ def _with(name: str, work: Callable[[Connection, Principal], T]) -> T:
 
 
 def _masked(text: str) -> str:
-    return Redactor.from_environment(load_settings(), read_environment().values).text(text)
+    return configuration().redactor(read_environment().values).text(text)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from config.problems import did_you_mean
-from service.cli.common import FAILED, configuration, counted, json_object
+from butler.approvals.policy import Policy
+from butler.people import ROLES, Role
+from butler.redact import Redactor
+from butler.types import Ruling
+from config.environment import read_environment
+from config.policy_file import load_policy_file
+from config.problems import ConfigError, did_you_mean
+from service.cli.common import configuration, json_object
+from service.cli.exits import FAILED
+from service.cli.plain import json_document, visible
+from service.cli.policy_check import examine
+from service.policy_review import role_of
 
 policy_app = typer.Typer(help="Try the policy without running anything.", no_args_is_help=True)
 
@@ -17,10 +29,14 @@ policy_app = typer.Typer(help="Try the policy without running anything.", no_arg
 def policy_test(
     tool: Annotated[str, typer.Argument(help="The tool's name.")],
     arguments: Annotated[str, typer.Argument(help="The call's arguments as a JSON object.")] = "{}",
+    name: Annotated[str | None, typer.Option("--as", help="The user who asks for the call.")] = None,
+    role: Annotated[Role | None, typer.Option(help="The role of who asks; default: that of the user.")] = None,
 ) -> None:
     """Print the verdict on a call, the winning rule and every rule that matched; grants are not asked."""
     args = json_object(arguments)
     read = configuration()
+    if name is not None and role is None:
+        role = _known_role(read.settings.database_path, name)
     spec = read.tools.get(tool)
     if spec is None:
         hint = did_you_mean(tool, read.tools.names())
@@ -32,12 +48,11 @@ def policy_test(
     ruling = found.ruling
     print(f"verdict: {ruling.verdict}")
     print(f"rule: {ruling.rule}" + (f" ({found.winner.source})" if found.winner else ""))
-    print(f"reason: {ruling.reason}")
+    print(f"reason: {visible(ruling.reason)}")
     print(f"risk: {ruling.risk}")
     if ruling.verdict == "approve":
-        named = ruling.deciders or ("admin",)
-        print(f"deciders: {', '.join(named)}" + ("" if "admin" in named else "; admins can always decide"))
-        print(f"expires: {'never' if ruling.expires_in is None else f'after {ruling.expires_in:g} s'}")
+        for line in _who_and_when(ruling, name, role):
+            print(line)
     for rule in found.matched:
         print(f"matched: {rule.name} ({rule.source}) {rule.verdict}")
     if not found.matched:
@@ -45,12 +60,66 @@ def policy_test(
 
 
 @policy_app.command("check")
-def policy_check() -> None:
-    """Read the policy and name rules that can never win."""
+def policy_check(
+    actions: Annotated[int, typer.Option(min=0, help="Rule again on this many recorded actions; 0: on none.")] = 200,
+    policy: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Look at this file in place of policy.yml.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Name rules that can never win, rules hardly meant so, tools without a rule, and what this policy would change."""
     read = configuration()
-    useless = read.policy.useless_rules(read.tools.names())
-    for fault in useless:
-        print(fault)
-    if useless:
+    looked_at = read.policy
+    if policy is not None:
+        looked_at = Policy(load_policy_file(policy))
+        problems = (*looked_at.mistaken_tools(read.tools.names()), *looked_at.mistaken_args(read.tools.specs()))
+        if problems:
+            raise ConfigError(problems)
+    redactor = Redactor.from_environment(read.settings, read_environment().values)
+    report = examine(read, looked_at, actions, redactor)
+    if as_json:
+        print(json_document(report.document()))
+    else:
+        for line in report.lines():
+            print(line)
+    if report.never_win:
         raise typer.Exit(FAILED)
-    print(f"{counted(read)}; no rule is beaten by another one.")
+
+
+def _known_role(database: Path, name: str) -> Role:
+    stored = role_of(database, name)
+    role = next((known for known in ROLES if known == stored), None)
+    if role is None:
+        raise typer.BadParameter(f"there is no user {name!r}; add --role to try it for one to come")
+    return role
+
+
+def _who_and_when(ruling: Ruling, name: str | None, role: Role | None) -> Iterator[str]:
+    """Who decides, how many of them, and until when, in words."""
+    named = ruling.deciders or ("admin",)
+    yield f"deciders: {', '.join(named)}" + ("" if "admin" in named else "; admins can always decide")
+    yield f"requester: {_requester(ruling, name, role)}"
+    people = "one person" if ruling.approvals_needed == 1 else f"{ruling.approvals_needed} different people"
+    yield f"approvals needed: {people}"
+    if ruling.escalate_after is None:
+        yield "escalates: never"
+    else:
+        yield f"escalates: after {ruling.escalate_after:g} s to {', '.join(ruling.escalate_to)}"
+    yield f"expires: {'never' if ruling.expires_in is None else f'after {ruling.expires_in:g} s'}"
+
+
+def _requester(ruling: Ruling, name: str | None, role: Role | None) -> str:
+    """Whether who asks for the call may also decide it."""
+    named = set(ruling.deciders or ("admin",))
+    who = f"{name or 'such a user'} ({role})"
+    if role is not None:
+        if role != "agent" and named & {role, "requester", *([name] if name else [])}:
+            return f"{who} may decide it"
+        if role == "admin":
+            return f"{who} may not decide it, admin or not: the rule names others"
+        return f"{who} may not decide it"
+    if "requester" in named:
+        return "may decide it"
+    if ruling.deciders is None:
+        return "may decide it only as an admin"
+    return "may decide it only if their name or role is among these; other admins can"

@@ -8,25 +8,47 @@ from service.auth import Doorkeeper
 from service.butler import ButlerService
 from service.http import problems
 from service.http.approvals import approval_routes
+from service.http.audit import audit_routes
 from service.http.chat import chat_routes
+from service.http.grants import grant_routes
 from service.http.health import health_routes
+from service.http.links import link_routes
 from service.http.memory import memory_routes
 from service.http.memory_page import memory_page_routes
+from service.http.openapi import DocumentedApp
 from service.http.pages import page_routes
-from service.http.security import Door
+from service.http.people import people_routes
+from service.http.security import Door, failed_attempts
 from service.http.threads import thread_routes
 
 
-def create_app(service: ButlerService) -> FastAPI:
-    """Routes, errors and the door, over `service`."""
-    # No docs pages: they would load scripts from other hosts. The OpenAPI document itself is served.
-    app = FastAPI(title="Butler", version="1", docs_url=None, redoc_url=None)
+def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI:
+    """Routes, errors and the door, over `service`.
+
+    Args:
+        behind_https: browsers reach it through https only, so its cookie goes no other way.
+    """
+    # No docs pages: they would load scripts from other hosts. The OpenAPI document itself is served. No redirect from
+    # paths with a slash too many either: it would name whatever host the request named.
+    app = DocumentedApp(title="Butler", version="1", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.service = service
+    app.state.doorkeeper = Doorkeeper(service.database)
+    app.state.failures = failed_attempts()
+    app.state.behind_https = behind_https
     problems.install(app)
     for routes in (
-        chat_routes(), approval_routes(), thread_routes(), memory_routes(), memory_page_routes(), health_routes(),
+        chat_routes(),
+        approval_routes(),
+        grant_routes(),
+        audit_routes(),
+        people_routes(),
+        thread_routes(),
+        memory_routes(),
+        memory_page_routes(),
+        health_routes(),
         page_routes(),
-    ):  # fmt: skip
+        link_routes(),
+    ):
         app.include_router(routes)
-    app.add_middleware(Door, doorkeeper=Doorkeeper(service.database))
+    app.add_middleware(Door, doorkeeper=app.state.doorkeeper, failures=app.state.failures)
     return app

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal, Self
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from butler.approvals.decide import Decision, check_shape
 from butler.approvals.grants import GrantWish
 from butler.errors import ButlerError
 from butler.exactjson import InexactError, loads_exactly
 from butler.nesting import MOST_LEVELS, nested_too_deeply
-from service.decisions import Named
+from service.naming import Named
 
 MOST_MESSAGE_CHARACTERS = 200_000
 MOST_BODY_LEVELS = MOST_LEVELS + 4
@@ -48,13 +48,36 @@ class ChatBody(Strict):
         return message
 
 
-class GrantBody(Strict):
-    """The `grant` beside an approve."""
+Glob = Annotated[str, Field(max_length=2000)]
+
+
+def _words(globs: list[str]) -> list[str]:
+    if "**" in globs[:-1]:
+        raise ValueError("'**' means any further words, so it must be the last item")
+    return globs
+
+
+class GrantTerms(Strict):
+    """What a grant is to cover."""
 
     scope: Literal["thread", "user", "everyone"]
-    args: dict[str, Annotated[str, Field(max_length=2000)]] = Field(default_factory=dict)
+    args: (
+        dict[str, Glob | Annotated[list[Glob], Field(min_length=1, max_length=200), AfterValidator(_words)]] | None
+    ) = None
+    closed: bool | None = None
     expires_in: Annotated[float, Field(gt=0)] | None = None
     uses: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+    def wish(self) -> GrantWish:
+        """The wish in the ledger's terms."""
+        confirm = isinstance(self, GrantBody) and self.confirm
+        return GrantWish(self.scope, self.args, self.expires_in, self.uses, confirm, self.closed)
+
+
+class GrantBody(GrantTerms):
+    """The `grant` beside an approve; `confirm` is needed for a wide one."""
+
+    confirm: bool = False
 
 
 class DecisionBody(Strict):
@@ -69,8 +92,7 @@ class DecisionBody(Strict):
 
     def read(self) -> Decision:
         """The decision. Raises ButlerError ``invalid_request`` for combinations that mean nothing."""
-        grant = self.grant
-        wish = GrantWish(grant.scope, grant.args, grant.expires_in, grant.uses) if grant else None
+        wish = self.grant.wish() if self.grant else None
         decision = Decision(self.decision, self.args, self.reason, self.response, self.fingerprint, wish)
         check_shape(decision)
         return decision
@@ -87,6 +109,16 @@ class NamedDecisionBody(DecisionBody):
         if (self.action_id is None) == (self.code is None):
             raise ValueError("name the action by `action_id` or by `code`, one of them")
         return self
+
+
+class ManyBody(Strict):
+    """``POST /approvals``: decisions over all threads, each on its own."""
+
+    decisions: Annotated[list[NamedDecisionBody], Field(min_length=1, max_length=200)]
+
+    def read(self) -> list[Named]:
+        """The decisions with the actions they name."""
+        return [Named(one.read(), one.action_id, one.code) for one in self.decisions]
 
 
 class EditedAction(Strict):

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from butler.errors import ButlerError
+from butler.types import Json
 from service.butler import ButlerService
 from service.events import RunLog, to_json
 from service.http.bodies import ChatBody, ExactJsonRoute, ResumeBody
-from service.http.security import caller
+from service.http.openapi import ANSWERED
+from service.http.security import caller, face
 from service.tickets import Ticket
 
 SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
 
 
 def service_of(request: Request) -> ButlerService:
@@ -29,9 +38,21 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(to_json(value), status, media_type="application/json")
 
 
-def stream(log: RunLog, position: int) -> Response:
+def stream(request: Request, log: RunLog, position: int) -> Response:
     """A run's events as server-sent events; a client that goes away cancels nothing."""
-    return StreamingResponse(log.follow(position), headers=SSE_HEADERS, media_type="text/event-stream")
+    person, showings = caller(request), service_of(request).showings
+
+    async def noted() -> AsyncIterator[bytes]:
+        async for chunk in log.follow(position):
+            showings.events(person, chunk, face(request))
+            yield chunk
+
+    return EventStream(noted(), headers=SSE_HEADERS)
+
+
+def outcome_response(request: Request, outcome: Json, status: int = 200) -> Response:
+    """An Outcome as JSON; who reads it is shown its approvals."""
+    return json_response(service_of(request).showings.outcome(caller(request), outcome, face(request)), status)
 
 
 def wants_stream(request: Request) -> bool:
@@ -42,48 +63,57 @@ def wants_stream(request: Request) -> bool:
 async def answer(request: Request, ticket: Ticket, wait: bool) -> Response:
     """Stream a ticket, wait for its outcome, or say at once that it runs."""
     if wants_stream(request):
-        return stream(ticket.log, ticket.position)
+        return stream(request, ticket.log, ticket.position)
     if ticket.settled is not None:
-        return json_response(ticket.settled, 202 if ticket.settled["status"] == "queued" else 200)
+        return outcome_response(request, ticket.settled, 202 if ticket.settled["status"] == "queued" else 200)
     outcome = await ticket.outcome() if wait else None
     if outcome is None:
         return json_response({"thread_id": ticket.thread_id, "run_id": ticket.run_id, "status": "running"}, 202)
-    return json_response(outcome)
+    return outcome_response(request, outcome)
 
 
 def chat_routes() -> APIRouter:
     """The routes of this file."""
     router = APIRouter(route_class=ExactJsonRoute)
 
-    @router.post("/chat")
+    @router.post("/chat", responses=ANSWERED)
     async def chat(request: Request, body: ChatBody) -> Response:
         """Say something to the butler."""
-        ticket = await service_of(request).chat(caller(request), body.message, body.thread_id, body.if_parked)
+        try:
+            ticket = await service_of(request).chat(caller(request), body.message, body.thread_id, body.if_parked)
+        except ButlerError as error:
+            if error.code == "parked":
+                service_of(request).showings.outcome(caller(request), error.extras, face(request))
+            raise
         return await answer(request, ticket, body.wait)
 
-    @router.post("/threads/{thread_id}/resume")
+    @router.post("/threads/{thread_id}/resume", responses=ANSWERED)
     async def resume(request: Request, thread_id: str, body: ResumeBody) -> Response:
         """Decide pending actions of a thread; it goes on by itself."""
-        decided = await service_of(request).decisions.in_thread(thread_id, body.read(), caller(request), "http")
+        service, person = service_of(request), caller(request)
+        decided = await service.decisions.in_thread(thread_id, body.read(), person, face(request))
         ticket = Ticket(thread_id, decided.run_id, decided.log, decided.position)
+        if decided.in_part:
+            # More people have to approve: nothing goes on, so there is nothing to wait for.
+            ticket = Ticket.of_outcome(await service.run_outcome(person, decided.run_id))
         return await answer(request, ticket, body.wait)
 
     @router.get("/runs/{run_id}")
     async def run(request: Request, run_id: str) -> Response:
         """The Outcome of a run as it stands."""
-        return json_response(await service_of(request).run_outcome(caller(request), run_id))
+        return outcome_response(request, await service_of(request).run_outcome(caller(request), run_id))
 
-    @router.get("/runs/{run_id}/events")
+    @router.get("/runs/{run_id}/events", response_class=EventStream)
     async def events(request: Request, run_id: str) -> Response:
         """Join a run: what was missed, then what comes."""
         log = await service_of(request).run_log(caller(request), run_id)
-        return stream(log, log.index_after(last_event_id(request)))
+        return stream(request, log, log.index_after(last_event_id(request)))
 
-    @router.post("/runs/{run_id}/cancel")
+    @router.post("/runs/{run_id}/cancel", status_code=202)
     async def cancel(request: Request, run_id: str) -> Response:
         """End a run; its outcome follows as ``cancelled``."""
-        await service_of(request).cancel(caller(request), run_id, "http")
-        return json_response(await service_of(request).run_outcome(caller(request), run_id), 202)
+        await service_of(request).cancel(caller(request), run_id, face(request))
+        return outcome_response(request, await service_of(request).run_outcome(caller(request), run_id), 202)
 
     return router
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 
 from fastapi import APIRouter, Request
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
 from butler.types import Json
 from service.commands import no_rows
+from service.doctor_notify import failing, sentence
 from service.http.chat import json_response, service_of
+from service.http.openapi import Responses
 
 PROBE_SECONDS = 10.0
+NOT_READY: Responses = {503: {"description": "A check failed", "content": {"application/json": {}}}}
 
 
 class Health:
@@ -34,7 +38,17 @@ class Health:
             except Exception as error:
                 checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
         checks["model"] = await self._model_check(request)
+        checks |= await self._notifications_check(request)
         return checks
+
+    async def _notifications_check(self, request: Request) -> dict[str, Json]:
+        """Named only when a channel fails, and ok even then: Butler serves without a chat service."""
+        try:
+            troubles = await service_of(request).database.read(failing)
+        except SQLAlchemyError as error:
+            return {"notifications": {"ok": True, "detail": f"can't be looked at: {type(error).__name__}"}}
+        detail = "; ".join(sentence(trouble) for trouble in troubles)
+        return {"notifications": {"ok": True, "detail": detail}} if troubles else {}
 
     async def _model_check(self, request: Request) -> Json:
         faculties = service_of(request).faculties
@@ -62,7 +76,7 @@ def health_routes() -> APIRouter:
         """200 while the process lives."""
         return json_response({"status": "ok"})
 
-    @router.get("/readyz")
+    @router.get("/readyz", responses=NOT_READY)
     async def ready(request: Request) -> Response:
         """200 when every check is ok, else 503; each check by name."""
         checks = await health.checks(request)

@@ -126,10 +126,10 @@ def memory_routes() -> APIRouter:
         """Put a memory aside; `undo` takes it back."""
         return json_response(memory_item(await service_of(request).memory.forget(caller(request), memory_id)))
 
-    @router.post("/memories/{memory_id}/undo")
-    async def undo(request: Request, memory_id: str) -> Response:
+    @router.post("/memories/{forgotten_id}/undo")
+    async def undo(request: Request, forgotten_id: str) -> Response:
         """Take a forgotten memory back, or a merged one apart."""
-        back = await service_of(request).memory.undo(caller(request), memory_id)
+        back = await service_of(request).memory.undo(caller(request), forgotten_id)
         return json_response({"items": [memory_item(one) for one in back]})
 
     return router

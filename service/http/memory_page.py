@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -13,8 +14,9 @@ from butler.errors import ButlerError
 from butler.memory.remembered import MOST_CHARACTERS
 from butler.people import Principal
 from service.http.chat import service_of
+from service.http.openapi import Responses, problems
 from service.http.pages import WEB
-from service.http.security import caller
+from service.http.security import caller, presented_token
 from service.memory import MemoryService
 
 if TYPE_CHECKING:
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_BYTES = 64 * 1024
+FORMS = ("add", "edit", "forget", "undo", "erase")
+FORM_SENT: Responses = {
+    303: {"description": "Done; the page follows"},
+    422: {"description": "The page, which says what is wrong", "content": {"text/html": {}}},
+    **problems(404, 413),
+}
 SAID = {
     "added": "It is remembered.",
     "changed": "It is changed.",
@@ -43,16 +51,27 @@ def _template() -> Template:
 
 
 def memory_page_routes() -> APIRouter:
-    """The routes of this file; they are for browsers and not part of the API's document."""
-    router = APIRouter(include_in_schema=False)
+    """The routes of this file."""
+    router = APIRouter()
 
-    @router.get("/memory")
+    @router.get("/memory", response_class=HTMLResponse)
     async def show(request: Request, query: str = "", said: str = "") -> Response:
         """The page."""
         return await _page(service_of(request).memory, caller(request), query=query[:500], said=SAID.get(said, ""))
 
-    @router.post("/memory/{what}")
-    async def change(request: Request, what: str) -> Response:
+    for what in FORMS:
+        router.post(
+            f"/memory/{what}",
+            name=f"memory_{what}",
+            status_code=303,
+            response_class=RedirectResponse,
+            responses=FORM_SENT,
+        )(_carrying_out(what))
+    return router
+
+
+def _carrying_out(what: str) -> Callable[[Request], Awaitable[Response]]:
+    async def change(request: Request) -> Response:
         """Carry out a form of the page and show the page again."""
         memory, person = service_of(request).memory, caller(request)
         refuse_unless_own_page(request)
@@ -66,7 +85,7 @@ def memory_page_routes() -> APIRouter:
             return await _page(memory, person, status=422, fault=error.detail, draft=form.get("text", ""))
         return RedirectResponse(f"/memory?said={quote(said)}", 303, HEADERS)
 
-    return router
+    return change
 
 
 async def _carry_out(memory: MemoryService, person: Principal, what: str, form: dict[str, str]) -> str:
@@ -112,7 +131,9 @@ async def _page(
 
 
 def refuse_unless_own_page(request: Request) -> None:
-    """Only a form of Butler's own page changes anything. Raises ButlerError ``forbidden``."""
+    """With the browser's cookie only a form of Butler's own page changes anything. Raises ButlerError ``forbidden``."""
+    if not presented_token(request.headers)[1]:
+        return
     origin = request.headers.get("origin", "")
     if urlsplit(origin).netloc != request.headers.get("host"):
         raise ButlerError("forbidden", "This form comes from another site's page; nothing was changed.")

@@ -18,6 +18,8 @@ from service.http.problems import internal, of_error
 
 COOKIE = "butler_token"
 OPEN_PATHS = frozenset({"/healthz", "/", "/login"})
+LINKS = "/decide/"
+ASSETS = "/web/"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_BODY_BYTES = 4 * 1024 * 1024
 HEADERS = (
@@ -30,6 +32,8 @@ HEADERS = (
         b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
 )
+
+KEPT_NOWHERE = (*HEADERS, (b"cache-control", b"no-store"))
 
 
 class RateLimit:
@@ -58,11 +62,12 @@ class RateLimit:
 class Door:
     """ASGI middleware: puts the caller into ``scope["state"]["person"]`` or answers the request itself."""
 
-    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, failures: RateLimit) -> None:
         self._app = app
         self._doorkeeper = doorkeeper
         self._calls = RateLimit(per_second=1000, burst=5000)
-        self._failures = RateLimit(per_second=10, burst=300)
+        self._failures = failures
+        self._links = RateLimit(per_second=10, burst=300)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or refuse it with a problem response."""
@@ -77,7 +82,9 @@ class Door:
             if message["type"] == "http.response.start":
                 started = True
                 present = {name for name, _ in message.get("headers", ())}
-                extra = [(name, value) for name, value in HEADERS if name not in present]
+                # Whatever is told may hold what only one person may read; the styles of the page may be kept.
+                wanted = HEADERS if scope["path"].startswith(ASSETS) else KEPT_NOWHERE
+                extra = [(name, value) for name, value in wanted if name not in present]
                 message = {**message, "headers": [*message.get("headers", ()), *extra]}
             await send(message)
 
@@ -100,14 +107,17 @@ class Door:
             await response(scope, receive, send_guarded)
 
     async def _person(self, scope: Scope, headers: Headers) -> Principal | None:
-        if scope["path"] in OPEN_PATHS or scope["path"].startswith("/web/"):
-            return None
         client = (scope.get("client") or ("?",))[0]
+        if scope["path"].startswith(LINKS):
+            # Whoever has the link needs no token; who guesses at links is slowed down like who guesses at tokens.
+            self._links.take(client)
+        if not needs_token(scope["path"]):
+            return None
         token, by_cookie = presented_token(headers)
         try:
             person = await self._doorkeeper.who(token)
         except ButlerError:
-            self._failures.take(client)
+            self._failures.take(address_of(scope))
             raise
         if by_cookie and scope["method"] not in SAFE_METHODS:
             refuse_other_origin(headers)
@@ -115,6 +125,21 @@ class Door:
             raise ButlerError("forbidden", "An agent speaks on the agent socket only; HTTP is for people.")
         self._calls.take(person.user_id)
         return person
+
+
+def failed_attempts() -> RateLimit:
+    """How many wrong tokens one address may try, at the door and at the sign-in page together."""
+    return RateLimit(per_second=10, burst=300)
+
+
+def address_of(scope: Scope) -> str:
+    """Where a request comes from, for limits."""
+    return str((scope.get("client") or ("?",))[0])
+
+
+def needs_token(path: str) -> bool:
+    """Whether the door asks for a token on that path; what is open checks for itself whom it shows what."""
+    return path not in OPEN_PATHS and not path.startswith((ASSETS, LINKS))
 
 
 def presented_token(headers: Headers) -> tuple[str, bool]:
@@ -168,3 +193,8 @@ def caller(request: Any) -> Principal:
     person = request.state.person
     assert isinstance(person, Principal)
     return person
+
+
+def face(request: Any) -> str:
+    """The face that a request says it comes from, for the audit; a hint of the caller's, not a proof."""
+    return "shell" if request.headers.get("x-butler-face") == "shell" else "http"

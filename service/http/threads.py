@@ -16,7 +16,7 @@ from butler.types import Json
 from service.approvals import decode_cursor, encode_cursor
 from service.butler import thread_item
 from service.http.chat import json_response, service_of
-from service.http.security import caller
+from service.http.security import caller, face
 
 
 class PageQuery(BaseModel):
@@ -46,12 +46,12 @@ def thread_routes() -> APIRouter:
         """Threads, the one that changed last first."""
         person = caller(request)
         page = await service_of(request).database.read(lambda connection: list_page(connection, person, query))
-        return json_response(page)
+        return masked(request, page)
 
     @router.get("/threads/{thread_id}")
     async def thread(request: Request, thread_id: str) -> Response:
         """One thread."""
-        return json_response(await service_of(request).thread(caller(request), thread_id))
+        return masked(request, await service_of(request).thread(caller(request), thread_id))
 
     @router.get("/threads/{thread_id}/messages")
     async def messages(request: Request, thread_id: str, query: Annotated[TranscriptQuery, Query()]) -> Response:
@@ -67,15 +67,20 @@ def thread_routes() -> APIRouter:
                 for row in rows
             ]  # fmt: skip
 
-        return json_response({"items": await service_of(request).database.read(read)})
+        return masked(request, {"items": await service_of(request).database.read(read)})
 
-    @router.delete("/threads/{thread_id}")
+    @router.delete("/threads/{thread_id}", status_code=204)
     async def delete(request: Request, thread_id: str) -> Response:
         """Delete a thread; audit rows stay."""
-        await service_of(request).delete_thread(caller(request), thread_id, "http")
+        await service_of(request).delete_thread(caller(request), thread_id, face(request))
         return Response(status_code=204)
 
     return router
+
+
+def masked(request: Request, value: Json) -> Response:
+    """A JSON response without the secrets of the house, which people type too, not only tools and models."""
+    return json_response(service_of(request).faculties.redactor.json(value))
 
 
 def list_page(connection: Connection, person: Principal, query: PageQuery) -> Json:

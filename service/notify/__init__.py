@@ -1,1 +1,1 @@
-"""Telling people outside of Butler: what waits for them and what was answered (B7)."""
+"""Telling people outside of Butler what waits for them and what is finished (B7)."""

@@ -72,11 +72,12 @@ def test_the_examples_of_the_http_page_do_what_it_says(installed: ButlerServer) 
     assert decided == [
         *["parked", "done"] * 5,  # approve, edit, reject, respond, yes or no
         "parked",  # then decided by its id
+        *["parked"] * 2,  # then decided together, one approved and one rejected
         "parked",  # then approved with a grant,
         "done",  # which lets the next one run
     ]
     # The last ones were approved without waiting for them.
-    lines = ["Buy milk", "Buy oat milk", "Buy rice", "Buy salt", "Buy tea"]
+    lines = ["Buy jam", "Buy milk", "Buy oat milk", "Buy rice", "Buy salt", "Buy tea"]
     wait_until(lambda: sorted(journal(installed.home)) == lines, "the journal to have all lines")
     assert "event: run\n" in printed
     assert printed.count("event: end\n") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.support.client import Client, Json
+from tests.support.client import Client, Json, refused
 from tests.support.orders import approve, call, fresh, park
 from tests.support.polling import wait_until
 from tests.support.server import ButlerServer
@@ -51,7 +51,7 @@ def test_a_users_grant_holds_in_all_their_threads_and_for_nobody_else(
 
 def test_a_grant_for_everyone_holds_for_everyone(butler: ButlerServer, owner: Client, member: Client) -> None:
     prefix = fresh("all")
-    granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"})
+    granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"}, confirm=True)
     assert member.chat(call("append_line", f"{prefix} 2"))["status"] == "done"
 
 
@@ -86,7 +86,7 @@ def test_a_grant_taken_back_no_longer_counts(butler: ButlerServer, owner: Client
 def test_a_refuse_rule_beats_a_grant(butler: ButlerServer, owner: Client) -> None:
     parked = owner.chat(call("delete_thing", target=fresh("test")))
     [action] = parked["approvals"]
-    owner.resume(parked["thread_id"], approve(action, grant={"scope": "everyone"}))
+    owner.resume(parked["thread_id"], approve(action, grant={"scope": "everyone", "args": {}, "confirm": True}))
     owner.when_status(parked["thread_id"], "idle")
     target = fresh("prod")
     outcome = owner.chat(call("delete_thing", target=target), parked["thread_id"])
@@ -97,13 +97,87 @@ def test_a_refuse_rule_beats_a_grant(butler: ButlerServer, owner: Client) -> Non
 def test_a_rule_that_asks_is_asked_before_grants(butler: ButlerServer, owner: Client) -> None:
     parked = owner.chat(call("delete_thing", target=fresh("test")))
     [action] = parked["approvals"]
-    owner.resume(parked["thread_id"], approve(action, grant={"scope": "thread"}))
+    owner.resume(parked["thread_id"], approve(action, grant={"scope": "thread", "args": {"target": "test-*"}}))
     owner.when_status(parked["thread_id"], "idle")
     assert owner.chat(call("delete_thing", target=fresh("test")), parked["thread_id"])["status"] == "parked"
 
 
 def test_a_member_can_neither_grant_nor_take_back(butler: ButlerServer, owner: Client, member: Client) -> None:
     prefix = fresh("owners")
-    _, grant = granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"})
+    _, grant = granted(owner, f"{prefix} 1", scope="everyone", args={"text": f"{prefix}*"}, confirm=True)
     assert member.request("DELETE", f"/grants/{grant['grant_id']}").status_code in (403, 404)
     assert grant["grant_id"] in [item["grant_id"] for item in owner.get("/grants")["items"]]
+
+
+def test_before_granting_one_sees_proposals_and_what_they_would_have_covered(
+    butler: ButlerServer, owner: Client, member: Client
+) -> None:
+    prefix = fresh("seen")
+    for number in (1, 2):
+        owner.chat(call("append_line", f"{prefix} {number}"))
+    member.chat(call("append_line", f"{prefix} 3"))
+    [action] = park(owner, f"{prefix} 4")["approvals"]
+    path = f"/approvals/{action['action_id']}/grant"
+    offers = owner.get(path)
+    assert offers["proposals"][0]["args"] == action["args"]
+    assert offers["proposals"][0]["closed"] is True
+    assert set(offers["proposals"][0]["covers"]) == set(offers["proposals"][0]["scopes"]) >= {"everyone"}
+    wish = {"scope": "user", "args": {"text": f"{prefix} *"}, "uses": 3}
+    look = owner.post(path, wish).json()
+    assert (look["wide"], look["needs"], look["note"]) == (False, [], None)
+    assert look["covered"]["total"] == len(look["covered"]["items"]) == 2
+    assert look["grant"]["uses_left"] == 3 and "grant_id" not in look["grant"]
+    assert owner.post(path, {**wish, "scope": "everyone"}).json()["covered"]["total"] == 3
+    assert prefix not in str(owner.get("/grants"))
+    assert owner.approval(action["action_id"]) == action
+    refused(owner.post(path, {**wish, "args": {"text": "other *"}}), 422, "invalid_request")
+    refused(owner.post(path, {**wish, "confirm": True}), 422, "invalid_request")
+    refused(member.request("GET", path), 404, "not_found")
+
+
+def test_a_wide_grant_is_refused_with_its_preview_until_it_is_confirmed(butler: ButlerServer, owner: Client) -> None:
+    text = fresh("wide")
+    parked = park(owner, text)
+    [action] = parked["approvals"]
+    for grant in ({"scope": "everyone"}, {"scope": "thread", "args": {}}, {"scope": "user", "args": {"text": "*"}}):
+        body = {"decision": "approve", "grant": grant}
+        problem = refused(owner.post(f"/approvals/{action['action_id']}", body), 422, "invalid_request")
+        assert problem["needs"] == ["confirm"] and problem["preview"]["covered"]["looked_at"] >= 0
+    assert owner.approval(action["action_id"]) == action
+    wish = {"scope": "everyone", "confirm": True, "uses": 1}
+    answer = owner.post(f"/approvals/{action['action_id']}", {"decision": "approve", "grant": wish}).json()
+    assert (answer["grant"]["args"], answer["grant"]["closed"]) == ({"text": text}, True)
+    assert answer["grant"]["action_id"] == action["action_id"]
+    owner.when_run(parked["run_id"], "done")
+
+
+def test_the_run_says_what_was_granted_and_when_a_rule_asks_all_the_same(butler: ButlerServer, owner: Client) -> None:
+    parked = owner.chat(call("delete_thing", target=fresh("test")))
+    wish = {"scope": "thread", "args": {"target": "test-*"}}
+    body = {"decisions": [approve(parked["approvals"][0], grant=wish)]}
+    with owner.stream("POST", f"/threads/{parked['thread_id']}/resume", body) as stream:
+        events = list(stream)
+    notices = [one.data["text"] for one in events if one.event == "notice"]
+    assert any("Granted in this thread" in text and "'deletes-need-an-admin'" in text for text in notices)
+
+
+def test_grants_that_count_no_more_are_listed_with_their_state(butler: ButlerServer, owner: Client) -> None:
+    prefix = fresh("states")
+    thread, once = granted(owner, f"{prefix} 1", scope="thread", args={"text": f"{prefix}*"}, uses=1)
+    owner.chat(call("append_line", f"{prefix} 2"), thread)
+    _, back = granted(owner, f"{prefix}-b", scope="thread")
+    owner.request("DELETE", f"/grants/{back['grant_id']}")
+    states = {item["grant_id"]: item["state"] for item in owner.get("/grants", all="true")["items"]}
+    assert (states[once["grant_id"]], states[back["grant_id"]]) == ("used_up", "revoked")
+    assert once["state"] == "live"
+    assert {item["state"] for item in owner.get("/grants")["items"]} <= {"live"}
+
+
+def test_an_attempt_on_somebody_elses_grant_is_in_the_audit(
+    butler: ButlerServer, owner: Client, member: Client
+) -> None:
+    _, grant = granted(owner, fresh("theirs"), scope="thread")
+    refused(member.request("DELETE", f"/grants/{grant['grant_id']}"), 404, "not_found")
+    rows = owner.get("/audit", limit=1000)["items"]
+    [refusal] = [row for row in rows if row["data"].get("grant_id") == grant["grant_id"]]
+    assert (refusal["event"], refusal["actor"]) == ("attempt_refused", "mia")

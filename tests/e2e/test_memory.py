@@ -9,7 +9,7 @@ import pytest
 
 from butler.memory.remembered import CLOSING, OPENING
 from tests.support.client import Client, good, refused
-from tests.support.orders import call, fresh, results
+from tests.support.orders import approve, call, fresh, results
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer, MakeButler
 
@@ -233,3 +233,23 @@ def test_a_rule_of_the_policy_holds_for_memory_tools(make_butler: MakeButler) ->
     assert parked["status"] == "parked"
     owner.decided(parked["thread_id"], {"action_id": parked["approvals"][0]["action_id"], "decision": "approve"})
     assert owner.get("/memories")["items"] == []
+
+
+def test_a_grant_lets_a_memory_tool_run_unasked_until_it_is_revoked_also_after_a_restart(
+    make_butler: MakeButler, model: ScriptedModel
+) -> None:
+    butler = make_butler()
+    butler.start()
+    owner = butler.client()
+    outcome = poisoned(owner, model, fresh("read it"), "mallory wrote one")
+    wish = {"scope": "user", "args": {"text": "mallory wrote *"}}
+    owner.decided(outcome["thread_id"], approve(outcome["approvals"][0], grant=wish))
+    assert poisoned(owner, model, fresh("read it"), "mallory wrote two")["status"] == "done"
+    assert poisoned(owner, model, fresh("read it"), "mallory sang two")["status"] == "parked"
+    butler.stop()
+    butler.start()
+    assert poisoned(owner, model, fresh("read it"), "mallory wrote three")["status"] == "done"
+    assert len(remembered(owner, "mallory")) == 3
+    [grant] = owner.get("/grants")["items"]
+    assert owner.request("DELETE", f"/grants/{grant['grant_id']}").status_code == 204
+    assert poisoned(owner, model, fresh("read it"), "mallory wrote four")["status"] == "parked"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from butler.storage.database import Database
-from butler.storage.users import user_of_token
+from butler.storage.tokens import user_of_token
 from service.cli import run
+from service.cli.lazy import PLACES
 from tests.support.scripted_model import ScriptedModel
 
 TOOLS = """
@@ -149,7 +152,7 @@ def test_policy_check_names_a_rule_that_can_never_win(home: Path, capsys: pytest
     with (home / "config" / "policy.yml").open("a") as policy:
         policy.write('  - {name: too-late, tool: "delete_file", args: {target: "prod-9"}, verdict: allow}\n')
     assert run(["policy", "check"]) == 5
-    (line,) = capsys.readouterr().out.splitlines()
+    line = capsys.readouterr().out.splitlines()[0]
     assert line.startswith("config/policy.yml:5: too-late: can never win")
 
 
@@ -304,3 +307,21 @@ def test_doctor_fails_when_the_model_does_not_answer_and_shows_no_key(
     shown = capsys.readouterr().out
     assert "127.0.0.1:9 does not answer" in shown
     assert "hidden" not in shown
+
+
+def test_deciding_in_the_shell_loads_no_database_and_no_model() -> None:
+    """Each command is a process of its own; what it loads is what a person waits for."""
+    code = "import sys, service.cli.deciding; print(sorted({'sqlalchemy', 'langgraph', 'openai'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_every_command_is_where_it_is_said_to_be(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert f"butler {name}" in capsys.readouterr().out
+
+
+def test_a_misspelt_command_is_told_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["aprove", "ABCDE"]) == 2
+    assert "did you mean 'approve'" in capsys.readouterr().err

@@ -176,7 +176,7 @@ def test_house_commands_are_told_from_all_else(typed: str, command: HouseCommand
 
 
 def test_every_house_command_is_read() -> None:
-    asking = {"help", "tools", "approvals", "approve", "deny", "compact", "new"}
+    asking = {"help", "tools", "approvals", "approve", "deny", "edit", "respond", "compact", "new"}
     assert set(HOUSE_COMMANDS) == asking | {"search", "memory", "undo"}
     for name, line in HOUSE_COMMANDS.items():
         assert parse_house_command(f"/{name}") == HouseCommand(name, "")
@@ -186,3 +186,9 @@ def test_every_house_command_is_read() -> None:
 def test_usage_tells_required_from_optional() -> None:
     assert usage("note", SCHEMA).startswith("/note text=… [count=…] [ratio=…]")
     assert usage("now", {"type": "object"}) == "/now"
+
+
+def test_a_tool_named_edit_or_respond_keeps_its_command() -> None:
+    for name in ("edit", "respond"):
+        assert parse_house_command(f"/{name} x", (name,)) is None
+    assert parse_house_command("/approve ABCDE", ("approve",)) == HouseCommand("approve", "ABCDE")

@@ -51,7 +51,7 @@ def check_that_one_won(database: Database, action: Action, answers: list[Action 
         assert loser.extras["decision"] == winners[0].decision
     row = database.write_now(lambda connection: ledger.get(connection, action.action_id))
     assert row is not None and row.decision == winners[0].decision
-    told = {"approve": "approved", "reject": "rejected", "edit": "edited", "respond": "responded"}
+    told = {"approve": "approved", "reject": "changes_requested", "edit": "edited", "respond": "responded"}
     assert row.decision is not None
     assert database.write_now(lambda connection: audited(connection, action.action_id)) == [
         "requested", told[row.decision["decision"]],

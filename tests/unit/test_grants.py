@@ -21,16 +21,29 @@ from butler.people import Principal
 from butler.storage.database import Database
 from butler.types import Json
 from tests.support.clockwork import MovingClock
-from tests.support.parts import ADMIN, MAX, MIA, audited, judge, new_database, proposal, registry, rule, tool
+from tests.support.parts import (
+    ADMIN,
+    MAX,
+    MIA,
+    add_people,
+    audited,
+    judge,
+    new_database,
+    proposal,
+    registry,
+    rule,
+    tool,
+)
 
-DIGEST = "digest of act"
+DIGEST = grants.bound_to(tool("act"))
 JUDGE = judge(registry(tool("act")))
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    """A fresh ledger."""
+    """A fresh ledger and the people of the house."""
     made = new_database(tmp_path / "butler.db")
+    made.write_now(add_people)
     yield made
     made.close()
 
@@ -59,7 +72,7 @@ def call(
 
 def give(database: Database, action: Action, by: Principal = ADMIN, **wish: Any) -> Grant:
     """Approve with a grant."""
-    decision = Decision("approve", grant=GrantWish(**{"scope": "thread", "args": {}, **wish}))
+    decision = Decision("approve", grant=GrantWish(**{"scope": "thread", "args": {}, "confirm": True, **wish}))
 
     def write(connection: Connection) -> Grant:
         decide(connection, action.action_id, decision, by, via="test", judge=JUDGE)
@@ -107,16 +120,27 @@ def test_the_scope_says_where_it_counts(database: Database, scope: Any, covered:
 
 
 def test_the_globs_say_which_arguments(database: Database) -> None:
-    give(database, call(database), args={"text": "draft-*", "count": "1?"})
-    assert covers(database, {"text": "draft-1", "count": 12})
-    assert not covers(database, {"text": "draft-1", "count": 1})
-    assert not covers(database, {"text": "final", "count": 12})
-    assert not covers(database, {"text": "draft-1"})
+    give(database, call(database, "draft-7"), args={"text": "draft-?"})
+    assert covers(database, {"text": "draft-1"})
+    assert covers(database, {"text": "draft-1", "more": True})
+    assert not covers(database, {"text": "draft-10"})
+    assert not covers(database, {"more": "draft-1"})
 
 
 def test_a_changed_definition_of_the_tool_voids_it(database: Database) -> None:
     give(database, call(database), scope="everyone")
     assert covers(database, {}) and not covers(database, {}, digest="another")
+
+
+def test_what_a_changed_definition_voided_stays_void_when_it_is_changed_back(database: Database) -> None:
+    give(database, call(database), scope="everyone")
+    now, missing = registry(tool("act", digest="another")), registry()
+    for tools, left in ((missing, 1), (now, 0), (registry(tool("act")), 0)):
+        database.write_now(partial(grants.void, tools=tools))
+        assert len(database.write_now(partial(grants.visible_to, person=ADMIN))) == left
+    assert database.write_now(audited)[-1] == "revoked"
+    [ended] = database.write_now(partial(grants.visible_to, person=ADMIN, everything=True))
+    assert (ended.state(now), ended.state(registry(tool("act")))) == ("void", "revoked")
 
 
 def test_a_refuse_rule_and_an_approve_rule_beat_it_and_spend_nothing(database: Database) -> None:
@@ -202,7 +226,7 @@ def test_only_an_admin_grants_for_everyone_and_a_refused_grant_decides_nothing(d
     row = database.write_now(lambda c: ledger.get(c, action.action_id))
     assert row is not None and row.status == "pending"
     assert list(database.write_now(lambda c: audited(c, action.action_id))) == ["requested"]
-    assert give(database, action, by=MIA, scope="user").scope_id == MIA.user_id
+    assert give(database, action, by=MIA, scope="user", args=None).scope_id == MIA.user_id
 
 
 @pytest.mark.parametrize("kind", ["reject", "edit", "respond"])

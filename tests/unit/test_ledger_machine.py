@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +17,6 @@ from butler.approvals import deadlines, ledger
 from butler.approvals.actions import Action, DecisionKind
 from butler.approvals.decide import Decision, decide
 from butler.approvals.ledger import Objection
-from butler.canonical import fingerprint
 from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.ids import CODE_LETTERS
@@ -25,6 +24,7 @@ from butler.people import Principal
 from butler.storage import tables
 from butler.types import Ruling, ToolResult, Verdict
 from tests.support.clockwork import MovingClock
+from tests.support.ledger_model import Shadow, State
 from tests.support.parts import (
     ADMIN,
     BOT,
@@ -41,80 +41,9 @@ from tests.support.parts import (
     tool,
 )
 
-State = Literal["ready", "asking", "going", "over"]
-
-# Which events may follow which state: the whole life of an action. `started` needs `ready`, and uses it up.
-LIFE: dict[State | None, dict[str, State]] = {
-    None: {"allowed": "ready", "requested": "asking", "refused": "over"},
-    "ready": {"started": "going", "requested": "asking", "refused": "over", "cancelled": "over"},
-    "asking": {
-        "approved": "ready", "edited": "ready", "responded": "over", "rejected": "over", "expired": "over",
-        "cancelled": "over",
-    },
-    "going": {"done": "over", "failed": "over", "unknown": "asking", "repeated": "ready", "cancelled": "over"},
-    "over": {},
-}  # fmt: skip
-
-STATUS_AFTER = {
-    "allowed": "allowed", "requested": "pending", "refused": "refused", "approved": "approved", "edited": "approved",
-    "responded": "approved", "rejected": "rejected", "expired": "expired", "cancelled": "cancelled",
-    "unknown": "pending",
-}  # fmt: skip
-EXECUTION_AFTER = {
-    "started": "started", "done": "done", "failed": "failed", "unknown": "unknown", "repeated": "none",
-    "responded": "done", "approved": "none",
-}  # fmt: skip
 EVENT_OF: dict[DecisionKind, str] = {
-    "approve": "approved", "edit": "edited", "reject": "rejected", "respond": "responded"
+    "approve": "approved", "edit": "edited", "reject": "changes_requested", "respond": "responded"
 }  # fmt: skip
-
-
-@dataclass
-class Shadow:
-    """What the model believes about one action."""
-
-    action_id: str
-    run_id: str
-    requester: Principal
-    fingerprint: str
-    deciders: tuple[str, ...] | None
-    expires: datetime | None
-    status: str = ""
-    execution: str = "none"
-    attempts: int = 0
-    decided: bool = False
-    edited: bool = False
-    events: list[str] = field(default_factory=list)
-
-    @property
-    def shown(self) -> str:
-        """The fingerprint of what a decider sees: after a crash the arguments that really ran (A7)."""
-        return EDITED if self.edited and self.execution == "unknown" else self.fingerprint
-
-    @property
-    def state(self) -> State | None:
-        state: State | None = None
-        for event in self.events:
-            state = LIFE[state][event]
-        return state
-
-    def happen(self, event: str) -> None:
-        self.events.append(event)
-        assert self.state is not None
-        self.status = STATUS_AFTER.get(event, self.status)
-        self.execution = EXECUTION_AFTER.get(event, self.execution)
-        self.attempts += event == "started"
-
-    def hold(self) -> None:
-        status = self.status
-        self.happen("refused")
-        self.status, self.execution = status, "failed"
-
-    def may_be_decided_by(self, person: Principal) -> bool:
-        if person.role in ("admin", "agent"):
-            return person.role == "admin"
-        named = self.deciders or ("admin",)
-        return person.name in named or "member" in named or ("requester" in named and person == self.requester)
 
 
 PERSONS = st.sampled_from([ADMIN, ADMIN, ADMIN, MIA, MAX, BOT])
@@ -122,17 +51,25 @@ REQUESTERS = st.sampled_from([ADMIN, MIA, MAX])
 PICKS = st.integers(0, 255)
 VERDICTS: tuple[Verdict, ...] = ("allow", "allow", "approve", "approve", "approve", "refuse")
 RULINGS = st.builds(
-    ruling,
-    st.sampled_from(VERDICTS),
-    deciders=st.sampled_from([None, ("admin",), ("mia",), ("member",), ("requester",)]),
-    expires_in=st.sampled_from([None, None, None, 10.0, 60.0]),
+    lambda given, needed, escalation: replace(
+        given, approvals_needed=needed, escalate_after=escalation[0], escalate_to=escalation[1]
+    ),
+    st.builds(
+        ruling,
+        st.sampled_from(VERDICTS),
+        deciders=st.sampled_from([None, ("admin",), ("mia",), ("member",), ("requester",), ("mia", "ada")]),
+        expires_in=st.sampled_from([None, None, None, 10.0, 60.0]),
+    ),
+    st.sampled_from([1, 1, 1, 2]),
+    st.sampled_from([(None, ()), (None, ()), (5.0, ("admin",)), (5.0, ("max", "requester"))]),
 )
 DECISIONS: dict[DecisionKind, dict[str, Any]] = {
     "approve": {}, "edit": {"args": {"text": "edited"}}, "reject": {"reason": "no"}, "respond": {"response": "told"},
 }  # fmt: skip
 
 
-EDITED = fingerprint("act", {"text": "edited"})
+NEVER_LICENSED = {"requested", "approved_in_part", "escalated", "rejected", "changes_requested", "expired", "cancelled"}
+STRICTER = ruling("approve", name="stricter")
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -144,7 +81,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.database = new_database(Path(self.directory.name) / "butler.db")
         self.clock = MovingClock()
         self.clock.__enter__()
-        self.judge = judge(registry(tool("act")))
+        self.judge = judge(registry(tool("act")), default="allow")
         self.shadows: list[Shadow] = []
         self.rows: dict[str, Action] = {}
         self.parked: set[str] = set()
@@ -180,6 +117,8 @@ class LedgerMachine(RuleBasedStateMachine):
             self._finish(shadow, 0, False)
         elif shadow.state == "asking":
             self._decide(shadow, ADMIN, "approve", "right")
+            if shadow.state == "asking":
+                self._decide(shadow, MIA, "approve", "right")
 
     def _propose(self, rulings: list[Ruling], person: Principal) -> None:
         run_id = f"run-{len(self.shadows)}"
@@ -196,22 +135,23 @@ class LedgerMachine(RuleBasedStateMachine):
         rows = self.database.write_now(write)
         made = []
         for row, given in zip(rows, rulings, strict=True):
-            asks = given.verdict == "approve"
-            expires = before + timedelta(seconds=given.expires_in) if asks and given.expires_in else None
-            shadow = Shadow(row.action_id, run_id, person, row.fingerprint, given.deciders, expires)
+            shadow = Shadow(row.action_id, run_id, person, row.fingerprint, given.deciders, None)
+            if given.verdict == "approve":
+                shadow.ask(given, before)
             shadow.happen({"allow": "allowed", "approve": "requested", "refuse": "refused"}[given.verdict])
             made.append(shadow)
         self.shadows += made
         # A crash after the commit proposes the same calls again: the same rows, and nothing new.
         assert [row.action_id for row in self.database.write_now(write)] == [row.action_id for row in rows]
 
-    @rule(number=PICKS, check=st.sampled_from(["fine", "fine", "fine", "ask", "refuse"]))
+    @rule(number=PICKS, check=st.sampled_from(["fine", "fine", "fine", "ask", "changed", "refuse"]))
     def begin(self, number: int, check: str) -> None:
         self._begin(self.pick(number, "ready"), check)
 
     def _begin(self, shadow: Shadow, check: str) -> None:
         objection = {
-            "fine": None, "ask": Objection("policy asks now", ruling("approve", name="stricter")),
+            "fine": None, "ask": Objection("policy asks now", STRICTER),
+            "changed": Objection("another definition", STRICTER, "another digest"),
             "refuse": Objection("policy refuses now", ruling("refuse")),
         }[check]  # fmt: skip
 
@@ -222,17 +162,24 @@ class LedgerMachine(RuleBasedStateMachine):
             with pytest.raises(LookupError):  # nothing starts in a run that nobody drives
                 self.database.write_now(write)
             return
+        before = self.clock.moment
         claim = self.database.write_now(write)
         assert claim.won == (shadow.state == "ready" and check == "fine")
         if shadow.state == "ready":
             if check == "fine":
                 shadow.happen("started")
-            elif check == "ask" and shadow.status == "allowed":
-                shadow.happen("requested")
-                shadow.deciders, shadow.expires, shadow.decided = None, None, False
+            elif check in ("ask", "changed"):
+                self._asked_again(shadow, before)
             else:
                 shadow.hold()
         assert (claim.action.attempts, claim.action.execution) == (shadow.attempts, shadow.execution)
+
+    def _asked_again(self, shadow: Shadow, moment: datetime) -> None:
+        shadow.happen("requested")
+        shadow.ask(STRICTER, moment)
+        shadow.decided = False
+        # What was started once may have taken effect.
+        shadow.execution = "unknown" if shadow.attempts else "none"
 
     @rule(number=PICKS, behind=st.sampled_from([0, 0, 1]), is_error=st.booleans())
     def finish(self, number: int, behind: int, is_error: bool) -> None:
@@ -265,23 +212,37 @@ class LedgerMachine(RuleBasedStateMachine):
             return decide(connection, shadow.action_id, decision, person, via="test", judge=self.judge)
 
         if expected is None:
+            if shadow.is_due_to_escalate(self.clock.moment):
+                shadow.happen("escalated")
+                shadow.escalated = True
             row = self.database.write_now(write)
-            shadow.happen(EVENT_OF[kind])
-            shadow.decided = True
-            shadow.edited |= kind == "edit"
-            assert row.decision is not None
-            assert (row.decision["decision"], row.decision["by"]) == (kind, person.name)
+            self._has_decided(shadow, person, kind, row)
         else:
             with pytest.raises(ButlerError) as refused:
                 self.database.write_now(write)
             assert refused.value.code == expected
             if expected == "already_decided" and shadow.decided and shadow.status in ("approved", "rejected"):
                 assert refused.value.extras["decision"] == earlier.decision
+            elif expected == "already_decided" and shadow.status == "pending":
+                assert refused.value.extras["decision"]["by"] == person.name
+
+    def _has_decided(self, shadow: Shadow, person: Principal, kind: DecisionKind, row: Action) -> None:
+        if kind == "approve":
+            shadow.given.append(person.name)
+            if len(shadow.given) < shadow.needed:
+                shadow.happen("approved_in_part")
+                return
+        event = EVENT_OF[kind]
+        shadow.happen("rejected" if event == "changes_requested" and shadow.execution == "unknown" else event)
+        shadow.decided = True
+        shadow.edited |= kind == "edit"
+        assert row.decision is not None
+        assert (row.decision["decision"], row.decision["by"]) == (kind, person.name)
 
     def _refusal(self, shadow: Shadow, person: Principal, kind: DecisionKind, shown: str) -> str | None:
         if shadow.status in ("allowed", "refused"):
             return "not_found"
-        if not shadow.may_be_decided_by(person):
+        if not shadow.may_be_decided_by(person, self.clock.moment):
             return "not_an_approver"
         if shadow.status != "pending":
             return "expired" if shadow.status == "expired" else "already_decided"
@@ -289,7 +250,9 @@ class LedgerMachine(RuleBasedStateMachine):
             return "expired"
         if shown == "wrong":
             return "stale_decision"
-        return "invalid_request" if kind == "edit" and shadow.execution == "unknown" else None
+        if not shadow.allows(kind):
+            return "invalid_request"
+        return "already_decided" if kind == "approve" and person.name in shadow.given else None
 
     @rule(seconds=st.sampled_from([1.0, 4.0, 50.0]), look=st.booleans())
     def let_time_pass(self, seconds: float, look: bool) -> None:
@@ -305,6 +268,15 @@ class LedgerMachine(RuleBasedStateMachine):
             for shadow in self.shadows:
                 if shadow.action_id in due:
                     shadow.happen("expired")
+            self._look_at_escalations()
+
+    def _look_at_escalations(self) -> None:
+        escalated = self.database.write_now(lambda connection: deadlines.escalate_due(connection, stamp()))
+        due = [shadow for shadow in self.shadows if shadow.is_due_to_escalate(self.clock.moment)]
+        assert {row.action_id for row in escalated} == {shadow.action_id for shadow in due}
+        for shadow in due:
+            shadow.happen("escalated")
+            shadow.escalated = True
 
     @precondition(lambda self: any(shadow.state == "going" for shadow in self.shadows))
     @rule(idempotent=st.booleans())
@@ -321,6 +293,7 @@ class LedgerMachine(RuleBasedStateMachine):
             if shadow.state == "going":
                 shadow.happen("repeated" if idempotent else "unknown")
                 shadow.expires = shadow.expires if idempotent else None
+                shadow.given = shadow.given if idempotent else []
 
     @rule(number=PICKS)
     def park_or_wake(self, number: int) -> None:
@@ -363,6 +336,8 @@ class LedgerMachine(RuleBasedStateMachine):
             assert events[shadow.action_id] == shadow.events  # one audit row for every transition, and no other
             assert (row.decision is not None) == shadow.decided
             assert (row.run_args is not None) == shadow.edited
+            assert [one["by"] for one in row.approved_by or ()] == (shadow.given if shadow.needed > 1 else [])
+            assert (row.escalated_at is not None) == shadow.escalated
             # Whatever is over has the one result that the model gets; what is open has none.
             assert (row.result is not None) == (shadow.state == "over")
 
@@ -379,7 +354,8 @@ class LedgerMachine(RuleBasedStateMachine):
         for shadow in self.shadows:
             licences = sum(event in ("allowed", "approved", "edited", "repeated") for event in shadow.events)
             assert self.rows[shadow.action_id].attempts <= licences
-            if shadow.events[0] == "refused" or shadow.events == ["requested", "rejected"]:
+            only_asked = set(shadow.events) <= NEVER_LICENSED
+            if shadow.events[0] == "refused" or only_asked:
                 assert self.rows[shadow.action_id].attempts == 0
 
 

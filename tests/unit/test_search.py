@@ -14,6 +14,7 @@ from sqlalchemy import Connection, insert, text, update
 from butler.errors import ButlerError
 from butler.memory.archive import Archive
 from butler.people import Principal
+from butler.redact import Redactor
 from butler.storage import conversations, search
 from butler.storage.database import Database
 from butler.storage.tables import messages
@@ -49,7 +50,7 @@ def say(
 
 
 async def found(database: Database, query: str, person: Principal = MIA, **more: str) -> list[str]:
-    lines, behind = await Archive(database).search(person.user_id, query, 20, **more)
+    lines, behind = await Archive(database, Redactor([])).search(person.user_id, query, 20, **more)
     assert behind == 0
     return [one.text for one in lines]
 
@@ -206,8 +207,8 @@ async def test_the_excerpt_shows_the_place_and_not_the_whole(database: Database)
 
 async def test_one_line_is_read_in_parts_by_its_owner_alone(database: Database) -> None:
     message_id = say(database, "x" * 10_000 + "end")
-    found_line, length = await Archive(database).line(MIA.user_id, message_id, 10_000, 100)
+    found_line, length = await Archive(database, Redactor([])).line(MIA.user_id, message_id, 10_000, 100)
     assert (found_line.text, length) == ("end", 10_003)
     with pytest.raises(ButlerError) as refusal:
-        await Archive(database).line(MAX.user_id, message_id, 0, 100)
+        await Archive(database, Redactor([])).line(MAX.user_id, message_id, 0, 100)
     assert refusal.value.code == "not_found"

@@ -20,6 +20,7 @@ from butler.storage.tables import actions, audit
 from butler.types import Invocation, ToolResult
 from service.commands import Commands
 from service.decisions import Decided, Decisions
+from service.showings import Showings
 from tests.support.headless import Brain, open_brain, says
 from tests.support.parts import ADMIN, new_database, tool
 
@@ -116,7 +117,7 @@ async def test_approving_from_another_thread_names_the_action_without_its_secret
             async def by_code(self, code: str, decision: Decision, *more: Any) -> Decided:
                 return Decided([action], action.run_id, cast(Any, None), 0)
 
-        commands = Commands(brain.faculties, brain.database, cast(Decisions, Deciding()))
+        commands = Commands(brain.faculties, brain.database, cast(Decisions, Deciding()), Showings(brain.database))
         answer = await commands.run(HouseCommand("approve", "ABCDE"), "/approve ABCDE", "another", ADMIN)
         assert answer.text.startswith("Approved: set_pw(user=mia, pw=***).")
 

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from butler.memory.archive import Archive
+from butler.redact import Redactor
 from butler.storage import conversations, memories, upkeep
 from butler.storage.memories import Source
 from service.doctor_sizes import readable, sizes
@@ -45,7 +46,7 @@ async def test_the_doctor_shows_what_each_part_takes(tmp_path: Path) -> None:
     database.write_now(lambda c: memories.remember(c, MIA.user_id, "likes tea", None, Source("mia", "cli")))
     [behind, _] = list(sizes(path, tmp_path / "checkpoints.db"))
     assert "(1 lines to go)" in behind.detail
-    await Archive(database).catch_up(1)
+    await Archive(database, Redactor([])).catch_up(1)
     whole, average = list(sizes(path, tmp_path / "checkpoints.db"))
     assert "transcript 1 lines, 4.9 KB; search index" in whole.detail
     assert "to go" not in whole.detail and "1 memories, 9 B" in whole.detail

@@ -16,6 +16,7 @@ depends_on = None
 
 CHAINED = ("seq", "at", "event", "actor", "via", "thread_id", "run_id", "action_id", "data")
 ESCALATING = "status = 'pending' AND escalate_at IS NOT NULL AND escalated_at IS NULL"
+NAMED = "status = 'pending' AND (deciders IS NOT NULL OR escalate_to IS NOT NULL)"
 TRIGGERS = {
     "audit_is_never_changed": "BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END",
     "audit_is_never_deleted": "BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'audit rows are never deleted'); END",
@@ -46,7 +47,10 @@ def upgrade() -> None:
     op.create_index("actions_of_tool", "actions", ["tool", "requested_at"])
     where = sa.text(ESCALATING)
     op.create_index("actions_escalating", "actions", ["escalate_at"], sqlite_where=where, postgresql_where=where)
+    named, place = sa.text(NAMED), ["requested_at", "action_id"]
+    op.create_index("actions_pending_named", "actions", place, sqlite_where=named, postgresql_where=named)
     op.add_column("grants", sa.Column("action_id", sa.String(length=64), nullable=True))
+    op.add_column("grants", sa.Column("closed", sa.Boolean(), server_default=sa.text("0"), nullable=False))
     _create_sightings()
     _create_notifications()
     _create_links()
@@ -60,7 +64,9 @@ def downgrade() -> None:
     op.drop_column("audit", "hash")
     for table in ("audit_head", "links", "notifications", "sightings"):
         op.drop_table(table)
+    op.drop_column("grants", "closed")
     op.drop_column("grants", "action_id")
+    op.drop_index("actions_pending_named", "actions")
     op.drop_index("actions_escalating", "actions")
     op.drop_index("actions_of_tool", "actions")
     for column in action_columns():

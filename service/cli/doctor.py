@@ -1,0 +1,52 @@
+"""`butler doctor`: what is wrong with this installation, and what to do (E5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from config.environment import read_environment
+from config.settings import unknown_variables
+from config.tools_file import load_tools_file
+from service import doctor as doctor_checks
+from service.cli.common import configuration, counted
+from service.cli.exits import FAILED
+from service.doctor import Finding, State
+from service.doctor_model import model as check_model
+from service.doctor_notify import notifications as check_notifications
+from service.doctor_sizes import sizes
+
+if TYPE_CHECKING:
+    from service.wiring import Configuration
+
+MARKS: dict[State, str] = {"good": "[green]ok[/]", "note": "[yellow]--[/]", "bad": "[red]!![/]"}
+
+
+def doctor() -> None:
+    """Check configuration, programs, data directory, database, deciders and model, and say what to do."""
+    console = Console(highlight=False, soft_wrap=True)
+    states = set()
+    for finding in _examine(configuration(), read_environment().values):
+        states.add(finding.state)
+        console.print(f"{MARKS[finding.state]} {escape(f'{finding.name}: {finding.detail}')}")
+    if "bad" in states:
+        raise typer.Exit(FAILED)
+
+
+def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Finding]:
+    settings = read.settings
+    for unknown in unknown_variables():
+        yield Finding("environment", "note", str(unknown))
+    yield from doctor_checks.files(settings, counted(read))
+    yield from doctor_checks.programs(load_tools_file(settings.config_dir / "tools.yml", environ), environ)
+    yield doctor_checks.data_directory(settings.data_dir)
+    yield doctor_checks.database(settings.database_path)
+    yield from sizes(settings.database_path, settings.data_dir / "checkpoints.db")
+    yield from doctor_checks.audit_chain(settings.database_path)
+    yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
+    yield from check_notifications(read.channels, settings.database_path)
+    yield check_model(settings)

@@ -1,0 +1,69 @@
+"""`butler notify`: try the channels, look at the queue."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from config.settings import Settings
+from service.address import read_url
+from service.cli.common import configuration, open_database
+from service.cli.exits import FAILED
+
+notify_app = typer.Typer(help="Try the notification channels, look at what waits.", no_args_is_help=True)
+
+STATUSES = ("queued", "sent", "dropped", "failed")
+
+
+@notify_app.command("test")
+def notify_test(
+    name: Annotated[str | None, typer.Argument(help="Only this person's channels.")] = None,
+) -> None:
+    """Send a test message to every channel and print what came of each."""
+    # Imported here: the other commands need not wait for it.
+    from service.notify.channels import Channels
+    from service.notify.messages import trial_message
+    from service.notify.sender import AppriseSender
+
+    read = configuration()
+    channels = Channels(read.channels)
+    chosen = channels.of(name) if name is not None else list(channels)
+    if not chosen:
+        known = ", ".join(sorted(channels.users())) or "nobody"
+        print(f"No channel to try; channels are configured for: {known}. See docs/notifications.md.")
+        raise typer.Exit(FAILED)
+    sender = AppriseSender(channels)
+    base = _base(read.settings)
+    failed = False
+    for channel in chosen:
+        fault = asyncio.run(sender.send(channel, trial_message(channel.user, base)))
+        failed = failed or fault is not None
+        print(f"{channel.user} {channel.shown} ({channel.definition.source}): {fault or 'sent'}")
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+@notify_app.command("list")
+def notify_list() -> None:
+    """Count what is queued, sent, dropped and given up, and name the channels that fail."""
+    from service.doctor_notify import failing, sentence
+    from service.notify import queue
+    from service.notify.channels import Channels
+
+    read = configuration()
+    with open_database(read.settings) as database:
+        counts = database.write_now(queue.counts)
+        troubles = database.write_now(failing)
+    for status in STATUSES:
+        print(f"{status}: {counts.get(status, 0)}")
+    channels = Channels(read.channels)
+    for trouble in troubles:
+        print(f"failing: {sentence(trouble, channels)}")
+    if not troubles:
+        print("No channel fails.")
+
+
+def _base(settings: Settings) -> str:
+    return settings.public_url or read_url(settings.data_dir) or f"http://{settings.host}:{settings.port}"
