@@ -12,25 +12,22 @@ from functools import lru_cache
 from itertools import pairwise
 
 from butler.approvals.commandline import MOST_CHARACTERS, RESERVED, names
+from butler.approvals.launchers import (
+    ADDERS,
+    FEEDERS,
+    FINDERS,
+    LAUNCHERS,
+    OWN_WORDS,
+    SHELLS,
+    TEXT_RUNNERS,
+    kind_of,
+    name_of,
+)
 from butler.approvals.shelltext import HOME, UNKNOWN, Unreadable, commands_within
 
-SHELLS = names("sh bash dash zsh ksh ksh93 mksh ash fish rbash csh tcsh source .")
-TEXT_RUNNERS = SHELLS | names("eval trap su runuser watch ssh parallel script flock")
-"""These run the text of an argument as a command."""
-LAUNCHERS = TEXT_RUNNERS | names(
-    "env sudo doas pkexec nohup nice ionice chrt taskset time timeout xargs command exec builtin busybox "
-    "toybox setsid stdbuf unbuffer chroot unshare nsenter setpriv runcon systemd-run strace ltrace noglob nocorrect"
-)
-"""These run their arguments as a command."""
-FINDERS = frozenset({"find", "fd"})
-ADDERS = frozenset({"xargs", "parallel"})
-FEEDERS = FINDERS | ADDERS
-"""These fill in words of what they run, or add some."""
 MOST_MARKS = 4
 MOST_TEXTS = 6
 """How deep a shell in a shell is looked into."""
-OWN_WORDS = dict.fromkeys(names("timeout chroot flock taskset chrt runcon ssh su"), 1)
-"""How many words of their own stand before the command, beside options."""
 _EXEC = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _WITHOUT_TEXT = frozenset({"case", "function", "coproc", "select", "alias", "hash", "enable"})
 _SKIPPED = RESERVED - _WITHOUT_TEXT - {"time", "[[", "]]", "for"}
@@ -68,11 +65,6 @@ def started_by_words(words: Sequence[str]) -> tuple[Started, ...] | None:
         return None
 
 
-def name_of(program: str) -> str:
-    """The program's own name, without the folder."""
-    return program.rpartition("/")[2]
-
-
 def is_certain(program: str) -> bool:
     """Whether the name of a program is known, whatever the shell puts into the word."""
     return UNKNOWN not in program and HOME not in name_of(program)
@@ -95,10 +87,10 @@ def _look_at(words: tuple[str, ...], levels: int, found: list[Started]) -> None:
         found.append(Started(words, tuple(whole)))
         return
     starts = [first, *_after(words, first, len(words))]
-    if any(name_of(words[start]) in _WITHOUT_TEXT for start in starts):
+    if any(kind_of(words[start]) in _WITHOUT_TEXT for start in starts):
         raise Unreadable("a word that changes what others mean")
-    started = {name_of(words[start]) for start in starts}
-    runner = next((start for start in starts if name_of(words[start]) in TEXT_RUNNERS), None)
+    started = {kind_of(words[start]) for start in starts}
+    runner = next((start for start in starts if kind_of(words[start]) in TEXT_RUNNERS), None)
     if runner is not None:
         _look_into(words, runner, levels, found)
     if "env" in started and any(map(_SPLITS.match, words)):
@@ -110,7 +102,7 @@ def _look_at(words: tuple[str, ...], levels: int, found: list[Started]) -> None:
 
 def _after(words: Sequence[str], launcher: int, end: int) -> list[int]:
     """Where the command of a launcher may begin: its options can't be told from the words that belong to them."""
-    name = name_of(words[launcher])
+    name = kind_of(words[launcher])
     if name in FINDERS:
         return _after_finder(words, launcher, end)
     starts: list[int] = []
@@ -120,11 +112,11 @@ def _after(words: Sequence[str], launcher: int, end: int) -> list[int]:
         word, before = words[place], words[place - 1]
         if not (word.startswith("-") or word in _SKIPPED or _ASSIGNMENT.match(word)):
             starts.append(place)
-            name = name_of(word)
+            name = kind_of(word)
             if name in FINDERS:
                 return starts + _after_finder(words, place, end)
             if name in LAUNCHERS:
-                own = OWN_WORDS.get(name, 0)
+                own = max(own - 1, OWN_WORDS.get(name, 0))
             elif "=" not in word and (before == "--" or not before.startswith("-") or _has_its_word(before)):
                 own -= 1
         place += 1
@@ -141,7 +133,7 @@ def _after_finder(words: Sequence[str], finder: int, end: int) -> list[int]:
     starts: list[int] = []
     for place, next_place in pairwise([*places, end]):
         starts.append(place)
-        if name_of(words[place]) not in FINDERS:
+        if kind_of(words[place]) not in FINDERS:
             starts += _after(words, place, next_place)
     return starts
 
@@ -154,7 +146,7 @@ def _look_into(words: Sequence[str], runner: int, levels: int, found: list[Start
     if any(UNKNOWN in argument for argument in arguments):
         raise Unreadable("a text that only the shell knows")
     texts = set()
-    if name_of(words[runner]) not in SHELLS:
+    if kind_of(words[runner]) not in SHELLS:
         # These put their arguments together before they read them.
         texts.add(" ".join(arguments))
     elif _reads_elsewhere(arguments):
@@ -187,9 +179,9 @@ def _reads_elsewhere(arguments: Sequence[str]) -> bool:
 
 def _fed(words: tuple[str, ...], starts: Sequence[int]) -> tuple[str, ...]:
     """Words that another program fills in or adds are not known."""
-    feeder = next(start for start in starts if name_of(words[start]) in FEEDERS)
-    adds = name_of(words[feeder]) in ADDERS
-    if adds and any(name_of(words[start]) in LAUNCHERS - FEEDERS for start in starts if start > feeder):
+    feeder = next(start for start in starts if kind_of(words[start]) in FEEDERS)
+    adds = kind_of(words[feeder]) in ADDERS
+    if adds and any(kind_of(words[start]) in LAUNCHERS - FEEDERS for start in starts if start > feeder):
         raise Unreadable("the program may come from elsewhere")
     marks = {"{}"}
     for place in range(feeder + 1, len(words)):
