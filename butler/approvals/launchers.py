@@ -22,14 +22,13 @@ FINDERS = frozenset({"find", "fd"})
 ADDERS = frozenset({"xargs", "parallel"})
 FEEDERS = FINDERS | ADDERS
 """These fill in words of what they run, or add some."""
-OWN_WORDS = dict.fromkeys(
-    names("timeout chroot flock taskset chrt runcon ssh su sg gosu su-exec setarch faketime"), 1
-) | (
-    dict.fromkeys(names("perf screen tmux uv poetry pipx pipenv hatch npm pnpm yarn direnv"), 2)
-    | dict.fromkeys(names("docker podman kubectl"), 4)
+OWN_WORDS = {
+    **dict.fromkeys(names("timeout chroot flock taskset chrt runcon ssh su sg gosu su-exec setarch faketime"), 1),
+    **dict.fromkeys(names("perf screen tmux uv poetry pipx pipenv hatch npm pnpm yarn direnv"), 2),
+    **dict.fromkeys(names("docker podman kubectl"), 4),
     # Its options take several words each.
-    | dict.fromkeys(names("bwrap"), 40)
-)
+    "bwrap": 40,
+}
 """How many words of their own stand before the command, beside options."""
 _VERSION = re.compile(r"(?<=[a-z])(?:-?[0-9][-0-9.]*|\.distrib)\Z", re.ASCII)
 _LOADER = re.compile(r"ld-(linux|musl)\b.*", re.DOTALL)
