@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
@@ -28,6 +28,8 @@ from butler.approvals.shelltext import HOME, UNKNOWN, Unreadable, commands_withi
 MOST_MARKS = 4
 MOST_TEXTS = 6
 """How deep a shell in a shell is looked into."""
+MOST_READ = 4 * MOST_CHARACTERS
+"""How many characters are read on all levels together, since one text may be read in several ways."""
 _EXEC = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _WITHOUT_TEXT = frozenset({"case", "function", "coproc", "select", "alias", "hash", "enable"})
 _SKIPPED = RESERVED - _WITHOUT_TEXT - {"time", "[[", "]]", "for"}
@@ -44,13 +46,32 @@ class Started:
     starts: tuple[int, ...]
 
 
+@dataclass
+class _Reading:
+    """One look at one command line: what it found, and what it may still read."""
+
+    found: list[Started] = field(default_factory=list)
+    left: int = MOST_READ
+    read: set[tuple[str, int]] = field(default_factory=set)
+
+    def is_new(self, text: str, levels: int) -> bool:
+        """Whether a text is still to be read. Raises Unreadable when that would be too much."""
+        if (text, levels) in self.read:
+            return False
+        self.read.add((text, levels))
+        self.left -= len(text) + 1
+        if self.left < 0:
+            raise Unreadable("too much to read")
+        return True
+
+
 @lru_cache(maxsize=32)
 def started_by_text(text: str) -> tuple[Started, ...] | None:
     """Everything that a shell's text would start; None when that can't be told."""
     if len(text) > MOST_CHARACTERS:
         return None
     try:
-        return tuple(_look(commands_within(text), MOST_TEXTS))
+        return _look(commands_within(text))
     except Unreadable:
         return None
 
@@ -60,7 +81,7 @@ def started_by_words(words: Sequence[str]) -> tuple[Started, ...] | None:
     if sum(map(len, words)) + len(words) > MOST_CHARACTERS or any(UNKNOWN in word or HOME in word for word in words):
         return None
     try:
-        return tuple(_look([tuple(words)], MOST_TEXTS)) if words else ()
+        return _look([tuple(words)]) if words else ()
     except Unreadable:
         return None
 
@@ -70,21 +91,21 @@ def is_certain(program: str) -> bool:
     return UNKNOWN not in program and HOME not in name_of(program)
 
 
-def _look(commands: Iterable[tuple[str, ...]], levels: int) -> list[Started]:
-    found: list[Started] = []
+def _look(commands: Iterable[tuple[str, ...]]) -> tuple[Started, ...]:
+    reading = _Reading()
     for words in commands:
-        _look_at(words, levels, found)
-    return found
+        _look_at(words, MOST_TEXTS, reading)
+    return tuple(reading.found)
 
 
-def _look_at(words: tuple[str, ...], levels: int, found: list[Started]) -> None:
+def _look_at(words: tuple[str, ...], levels: int, reading: _Reading) -> None:
     first = 0
     while first < len(words) and (words[first] in _SKIPPED or _ASSIGNMENT.match(words[first])):
         first += 1
     # A list has no variables before the program: there its first word may be a program with such a name.
     whole = [0] if first and is_certain(words[0]) else []
     if first == len(words):
-        found.append(Started(words, tuple(whole)))
+        reading.found.append(Started(words, tuple(whole)))
         return
     starts = [first, *_after(words, first, len(words))]
     if any(kind_of(words[start]) in _WITHOUT_TEXT for start in starts):
@@ -92,12 +113,12 @@ def _look_at(words: tuple[str, ...], levels: int, found: list[Started]) -> None:
     started = {kind_of(words[start]) for start in starts}
     runner = next((start for start in starts if kind_of(words[start]) in TEXT_RUNNERS), None)
     if runner is not None:
-        _look_into(words, runner, levels, found)
+        _look_into(words, runner, levels, reading)
     if "env" in started and any(map(_SPLITS.match, words)):
-        _look_into(words, first, levels, found)
+        _look_into(words, first, levels, reading)
     if started & FEEDERS:
         words = _fed(words, starts)
-    found.append(Started(words, (*whole, *starts)))
+    reading.found.append(Started(words, (*whole, *starts)))
 
 
 def _after(words: Sequence[str], launcher: int, end: int) -> list[int]:
@@ -138,7 +159,7 @@ def _after_finder(words: Sequence[str], finder: int, end: int) -> list[int]:
     return starts
 
 
-def _look_into(words: Sequence[str], runner: int, levels: int, found: list[Started]) -> None:
+def _look_into(words: Sequence[str], runner: int, levels: int, reading: _Reading) -> None:
     """Read the arguments of a shell or its like as texts."""
     if levels <= 0:
         raise Unreadable("nested too deeply")
@@ -155,8 +176,11 @@ def _look_into(words: Sequence[str], runner: int, levels: int, found: list[Start
         texts.add(argument)
         if argument.startswith("-"):
             texts |= {argument[2:], argument.partition("=")[2], argument.partition("S")[2]}
-    for text in texts:
-        found += _look(commands_within(text), levels - 1)
+    # In an order that does not change, so that what is over the bound is the same each time.
+    for text in sorted(texts):
+        if reading.is_new(text, levels - 1):
+            for command in commands_within(text):
+                _look_at(command, levels - 1, reading)
 
 
 def _reads_elsewhere(arguments: Sequence[str]) -> bool:

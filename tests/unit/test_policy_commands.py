@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import shlex
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from butler.approvals.arguments import WordGlobs, args_match, is_command
-from butler.approvals.commandline import plain_words
+from butler.approvals.commandline import MOST_CHARACTERS, plain_words
+from butler.approvals.lookthrough import MOST_READ, started_by_text
 from butler.approvals.policy import Policy, classify
 from butler.types import Verdict
 from config.policy_file import PolicyFile, RuleDefinition
@@ -328,3 +330,21 @@ def test_arguments_that_carry_commands_are_known_by_their_names(name: str) -> No
 @pytest.mark.parametrize("name", ["text", "recommand", "scripture", "path"])
 def test_arguments_with_other_names_are_plain_text(name: str) -> None:
     assert not is_command(name)
+
+
+def nested(levels: int, width: int, runner: str, before: str) -> str:
+    """A runner whose arguments are texts for the same runner, each of which can be read in several ways."""
+    if not levels:
+        return "ls"
+    inner = (f"{before}{levels}{place};{nested(levels - 1, width, runner, before)}" for place in range(width))
+    return f"{runner} {' '.join(map(shlex.quote, inner))}"
+
+
+@pytest.mark.parametrize("before", ["-x=S;", "-S=", "-c=S"])
+@pytest.mark.parametrize("runner", ["eval", "watch", "ssh", "sh", "su"])
+def test_texts_within_texts_are_read_within_a_bound(runner: str, before: str) -> None:
+    lines = [nested(levels, width, runner, before) for levels in range(1, 7) for width in (1, 2, 3, 6)]
+    for line in (line for line in lines if len(line) <= MOST_CHARACTERS):
+        started = started_by_text(line)
+        # Each command that was found stood in a text that was read; over the bound nothing can be told.
+        assert started is None or sum(len(" ".join(one.words)) for one in started) <= 2 * MOST_READ
