@@ -26,6 +26,7 @@ from butler.storage.tables import runs
 from butler.types import Json
 from nodes.context import Faculties
 from service.attempts import Attempts
+from service.background import Background
 from service.carried import carried_through
 from service.commands import Commands, compaction_of
 from service.decisions import Decisions
@@ -53,6 +54,7 @@ class ButlerService:
         self.decisions = decisions
         self.showings = Showings(database)
         self.attempts = Attempts(database)
+        self.background = Background()
         self._commands = Commands(faculties, database, decisions, self.showings)
 
     @carried_through

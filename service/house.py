@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,10 +78,14 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
         links = SignedLinks(settings.data_dir, settings.public_url or url)
         service = ButlerService(faculties, database, runs, decisions, links)
         await recover(service)
-        background = [watch(database, decisions), runs.renew_leases(), _warm(faculties), runs.brain.sweep()]
+        background = service.background
+        stack.push_async_callback(background.stop)
+        background.start("deadlines", lambda: watch(database, decisions))
+        background.start("leases", runs.renew_leases)
+        background.start("model", lambda: _warm(faculties))
+        background.start("checkpoints", runs.brain.sweep)
         if len(channels):
-            background.append(open_notifier(service, channels, TROUBLE).run())
-        stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
+            background.start("notifications", open_notifier(service, channels, TROUBLE).run)
         yield House(service, token)
         logs.close()
         await runs.drain()
@@ -133,18 +137,3 @@ async def _warm(faculties: Faculties) -> None:
     """Load the model client before the first message needs it."""
     if faculties.model is not None:
         await faculties.model.warm()
-
-
-async def _told(work: Coroutine[None, None, None]) -> None:
-    """Background work whose failure does not stay silent."""
-    try:
-        await work
-    except Exception as error:
-        log.error("background_work_failed", exc_info=error)
-        raise
-
-
-async def _stop(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

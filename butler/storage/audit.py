@@ -25,6 +25,8 @@ AuditEvent = Literal[
 CHAINED = ("seq", "at", "event", "actor", "via", "thread_id", "run_id", "action_id", "data")
 """What a row's hash is taken over, in this order, behind the hash of the row before."""
 
+HEADLESS = "the audit has no head any more; `butler audit verify` says what is left of it"
+
 # SQLAlchemy's own path costs three times what SQLite needs for these; several rows are written in every turn.
 _HEAD = "SELECT seq, hash FROM audit_head"
 _ADD = (
@@ -75,13 +77,19 @@ def record(
         said = _text_of(data)
     head = sqlite.execute(_HEAD).fetchone()
     if head is None:
-        raise RuntimeError("the audit has no head any more; `butler audit verify` says what is left of it")
+        raise RuntimeError(HEADLESS)
     seq = head[0] + 1
     row = (seq, stamp(), event, actor, via, thread_id, run_id, action_id)
     digest = _digest(head[1], row, said)
     # Half a surrogate pair can't be stored as it is, only as an escape.
     sqlite.execute(_ADD, (*row, said if said.isascii() else json.dumps(data), digest))
     sqlite.execute(_MOVE_HEAD, (seq, digest))
+
+
+def ensure_head(connection: Connection) -> None:
+    """Prove that the database answers and that the audit can be written. Raises RuntimeError."""
+    if connection.exec_driver_sql(_HEAD).first() is None:
+        raise RuntimeError(HEADLESS)
 
 
 def chained_hash(previous: str, row: Mapping[str, Any]) -> str:
