@@ -52,6 +52,11 @@ def _absorbs(ours: str, theirs: str) -> bool:
     return ours == "?" or ours == theirs
 
 
+def has_literal(pattern: str) -> bool:
+    """Tell whether a glob asks for any certain character; ``[!~]*`` rules out as little as a star does."""
+    return any(token[0] != "*" and token != "?" and len(token) in (1, 3) for token in _TOKENS.findall(pattern))
+
+
 def is_exact(pattern: str) -> bool:
     """Tell whether a glob matches one text only; ``[*]`` stands for a star, so escaped texts are exact."""
     return not any(token[0] == "*" or token == "?" or len(token) > 3 for token in _TOKENS.findall(pattern))

@@ -8,8 +8,9 @@ from typing import Literal
 Role = Literal["admin", "member", "agent"]
 ROLES: tuple[Role, ...] = ("admin", "member", "agent")
 
-RESERVED_NAMES = frozenset({*ROLES, "requester", "butler", "model", "policy", "everyone"})
-"""Words that policy files and the audit use for roles; a user of that name would be ambiguous."""
+_CHANNELS = ("http", "chat", "shell", "link", "notify", "run", "recovery", "clock", "start", "command", "delete")
+RESERVED_NAMES = frozenset({*ROLES, "requester", "butler", "model", "policy", "everyone", *_CHANNELS})
+"""Words that policy files and the audit use for roles, actors and channels; a user of that name would be ambiguous."""
 
 
 @dataclass(frozen=True)

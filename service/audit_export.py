@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from butler.clock import stamp
 from butler.redact import Redactor
-from butler.storage.audit import CHAINED
+from butler.storage.audit import CHAINED, data_sha256
 from butler.storage.audit_check import read_data
 from butler.types import Json
 from service.events import to_json
 
 Format = Literal["csv", "ndjson"]
-COLUMNS = (*CHAINED, "hash", "masked")
+COLUMNS = (*CHAINED, "hash", "masked", "data_sha256")
 NULLABLE = frozenset({"thread_id", "run_id", "action_id"})
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 """A spreadsheet takes a cell that begins so for a formula, or hides the apostrophe."""
@@ -37,7 +37,9 @@ def from_time(moment: datetime | None) -> str | None:
 def shown_row(row: Json, redactor: Redactor) -> Json:
     """A row as it leaves the house; marked as ``masked`` where a secret became known only after it was written."""
     data = redactor.json(row["data"])
-    return row if data == row["data"] else {**row, "data": data, "masked": True}
+    if data == row["data"]:
+        return row
+    return {**row, "data": data, "masked": True, "data_sha256": data_sha256(row["data"])}
 
 
 def encoded(rows: Iterable[Json], kind: Format) -> Iterator[bytes]:
@@ -58,7 +60,8 @@ def _csv_lines(rows: Iterable[Json]) -> Iterator[bytes]:
     writer.writerow(COLUMNS)
     yield taken()
     for row in rows:
-        cells = {**row, "data": to_json(row["data"]).decode(), "masked": "true" if row.get("masked") else ""}
+        cells = {**row, "data": to_json(row["data"]).decode(), "masked": "true" if row.get("masked") else "",
+                 "data_sha256": row.get("data_sha256", "")}  # fmt: skip
         writer.writerow([_defused(cells[name]) for name in COLUMNS])
         yield taken()
 

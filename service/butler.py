@@ -26,6 +26,7 @@ from butler.storage.tables import runs
 from butler.types import Json
 from nodes.context import Faculties
 from service.attempts import Attempts
+from service.background import Background
 from service.carried import carried_through
 from service.commands import Commands, compaction_of
 from service.decisions import Decisions
@@ -34,6 +35,7 @@ from service.memory import MemoryService
 from service.notify.links import SignedLinks
 from service.outcomes import outcome
 from service.runs import Runs
+from service.said import kept
 from service.showings import Showings
 from service.tickets import Ticket
 from service.typed import Answer
@@ -55,6 +57,7 @@ class ButlerService:
         self.memory = MemoryService(database, faculties.redactor)
         self.showings = Showings(database)
         self.attempts = Attempts(database)
+        self.background = Background()
         self._commands = Commands(faculties, database, decisions, self.showings)
 
     @carried_through
@@ -80,11 +83,11 @@ class ButlerService:
     async def _accept(
         self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked
     ) -> tuple[Run, list[Action]]:
-        lease = self.runs.lease()
+        lease, line = self.runs.lease(), kept(message, self.faculties.tools)
 
         def transaction(connection: Connection) -> tuple[Run, list[Action]]:
             if thread_id is None:
-                target = conversations.create_thread(connection, person, message)
+                target = conversations.create_thread(connection, person, line)
             else:
                 target = thread_id
                 thread = conversations.owned_thread(connection, thread_id, person)
@@ -94,7 +97,7 @@ class ButlerService:
                         "parked", "This thread waits for decisions; your message was not taken in.",
                         approvals=[self._approval(action) for action in pending],
                     )  # fmt: skip
-            run = conversations.accept(connection, target, person, message, lease, hold=self.runs.draining)
+            run = conversations.accept(connection, target, person, message, lease, line=line, hold=self.runs.draining)
             return run, ledger.pending_of_thread(connection, target) if run.status == "queued" else []
 
         crash_point("accept_before_commit")
@@ -108,6 +111,7 @@ class ButlerService:
 
     async def _command(self, person: Principal, command: HouseCommand, text: str, thread_id: str | None) -> Ticket:
         """Answer a house command; a failing one is an answer too, with the same code as on every face."""
+        text = kept(text, self.faculties.tools)
         if thread_id is None or command.name == "new":
             if thread_id is not None:
                 await self.thread(person, thread_id)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection
-
 from butler.approvals.show import approval
 from butler.commands import HOUSE_COMMANDS, HouseCommand, usage
 from butler.errors import ButlerError
@@ -100,8 +98,3 @@ def compaction_of(faculties: Faculties) -> Compactor:
     if faculties.compactor is None:
         raise ButlerError("model_unavailable", "Compaction is switched off or has no model, so nothing is folded.")
     return faculties.compactor
-
-
-def no_rows(connection: Connection) -> None:
-    """A transaction that does nothing; proves that the database answers."""
-    connection.exec_driver_sql("SELECT 1")

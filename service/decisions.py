@@ -82,7 +82,7 @@ class Decisions:
 
         def choose(connection: Connection) -> list[tuple[str, Decision]]:
             thread = conversations.owned_thread(connection, thread_id, person)
-            return resolve(connection, thread_id, str(thread.status), named)
+            return resolve(connection, thread_id, str(thread.status), named, person)
 
         return await self._decide(choose, person, via, named=named, thread_id=thread_id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,11 +86,17 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
         tidying = Consolidator(
             database, speaker, faculties.redactor, timeout=settings.compaction.timeout, busy=lambda: logs.busy
         )
-        background = [watch(database, decisions), runs.renew_leases(), _warm(faculties), runs.brain.sweep(),
-                      service.memory.archive.keep_up(), sweep_daily(database), tidying.keep_tidy()]  # fmt: skip
+        background = service.background
+        stack.push_async_callback(background.stop)
+        background.start("deadlines", lambda: watch(database, decisions))
+        background.start("leases", runs.renew_leases)
+        background.start("model", lambda: _warm(faculties))
+        background.start("checkpoints", runs.brain.sweep)
+        background.start("index", service.memory.archive.keep_up)
+        background.start("upkeep", lambda: sweep_daily(database))
+        background.start("memories", tidying.keep_tidy)
         if len(channels):
-            background.append(open_notifier(service, channels, TROUBLE).run())
-        stack.push_async_callback(_stop, [asyncio.create_task(_told(work)) for work in background])
+            background.start("notifications", open_notifier(service, channels, TROUBLE).run)
         yield House(service, token)
         logs.close()
         await runs.drain()
@@ -142,18 +148,3 @@ async def _warm(faculties: Faculties) -> None:
     """Load the model client before the first message needs it."""
     if faculties.model is not None:
         await faculties.model.warm()
-
-
-async def _told(work: Coroutine[None, None, None]) -> None:
-    """Background work whose failure does not stay silent."""
-    try:
-        await work
-    except Exception as error:
-        log.error("background_work_failed", exc_info=error)
-        raise
-
-
-async def _stop(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,7 +12,7 @@ from butler.approvals.actions import Action
 from butler.approvals.decide import Decision, find_pending_code, first_duplicate, may_see
 from butler.errors import ButlerError
 from butler.people import Principal
-from butler.storage.tables import actions
+from butler.storage.tables import actions, sightings
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,13 @@ def find_named(connection: Connection, one: Named, person: Principal) -> Action:
 
 
 def resolve(
-    connection: Connection, thread_id: str, thread_status: str, named: Sequence[Named]
+    connection: Connection, thread_id: str, thread_status: str, named: Sequence[Named], person: Principal
 ) -> list[tuple[str, Decision]]:
-    """Find the actions that a resume names.
+    """Find the actions that a resume of `person` names.
 
     Raises: ButlerError ``not_parked`` or ``thread_busy`` when nothing of the thread is pending (unless a named action
-    was decided already, which `decide` then says), ``not_found``, ``invalid_request`` for wrong counts.
+    was decided already, which `decide` then says), ``not_found``, ``invalid_request`` for wrong counts,
+    ``stale_decision`` for an answer by place that was given to another action.
     """
     pending = ledger.pending_of_thread(connection, thread_id)
     ids: list[str]
@@ -58,6 +59,8 @@ def resolve(
                 "give one for each, in order, or name each action.",
             )
         ids = [action.action_id for action in pending]
+        for action, one in zip(pending, named, strict=False):
+            refuse_repeated_answer(connection, action, one.decision, person)
     else:
         ids = [_find(connection, thread_id, pending, one) or "" for one in named]
     known = [action_id for action_id in ids if action_id]
@@ -73,6 +76,30 @@ def resolve(
         if one.tool is not None and one.tool != action.tool:
             raise ButlerError("invalid_request", f"An edit can't change the tool from {action.tool!r} to {one.tool!r}.")
     return [(action_id, one.decision) for action_id, one in zip(ids, named, strict=True)]
+
+
+def refuse_repeated_answer(connection: Connection, action: Action, decision: Decision, person: Principal) -> None:
+    """Raises ButlerError ``stale_decision`` when an answer by place meets an action that it can't have been meant for.
+
+    A request that is sent twice names nothing, so the second one would approve whatever parked since. It is told by
+    this: the person has decided something of the thread before and was never shown what waits now (A7).
+    """
+    if decision.kind == "reject" or decision.fingerprint is not None:
+        return
+    shown = select(sightings.c.action_id).where(
+        sightings.c.action_id == action.action_id, sightings.c.user_id == person.user_id
+    )
+    before = select(actions.c.action_id).where(
+        actions.c.thread_id == action.thread_id,
+        actions.c.status != "pending",
+        actions.c.decision["by"].as_string() == person.name,
+    )
+    if connection.execute(before.limit(1)).first() is None or connection.execute(shown.limit(1)).first() is not None:
+        return
+    raise ButlerError(
+        "stale_decision", "Another action waits now, and you were not shown it yet. Look at it, then decide.",
+        fingerprint=action.shown_fingerprint,
+    )  # fmt: skip
 
 
 def _find(connection: Connection, thread_id: str, pending: Sequence[Action], one: Named) -> str | None:

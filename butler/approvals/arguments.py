@@ -6,12 +6,14 @@ whatever the text could start.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from butler.approvals.commandline import names, plain_words
-from butler.approvals.lookthrough import Started, is_certain, name_of, started_by_text, started_by_words
+from butler.approvals.launchers import name_of
+from butler.approvals.lookthrough import Started, is_certain, started_by_text, started_by_words
 from butler.approvals.shelltext import HOME, UNKNOWN
 from butler.argtext import text_of
 from butler.globs import Matcher, compile_glob, covers, is_exact
@@ -23,12 +25,13 @@ ArgMatcher = Callable[[Any], bool]
 REST = "**"
 """As the last item of a list: any further words, also none."""
 _COMMANDS = names("command commands cmd cmdline command_line commandline script shell argv")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FOUND_BEHIND = frozenset({";", "+"})
 
 
 def is_command(argument: str) -> bool:
     """Whether an argument of this name carries a command that a shell might read."""
-    name = argument.lower().replace("-", "_")
+    name = _HUMP.sub("_", argument).lower().replace("-", "_")
     return name in _COMMANDS or name.endswith(("_command", "_cmd", "_script"))
 
 

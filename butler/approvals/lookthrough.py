@@ -7,30 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
 from butler.approvals.commandline import MOST_CHARACTERS, RESERVED, names
+from butler.approvals.launchers import (
+    ADDERS,
+    FEEDERS,
+    FINDERS,
+    LAUNCHERS,
+    OWN_WORDS,
+    SHELLS,
+    TEXT_RUNNERS,
+    kind_of,
+    name_of,
+)
 from butler.approvals.shelltext import HOME, UNKNOWN, Unreadable, commands_within
 
-SHELLS = names("sh bash dash zsh ksh ksh93 mksh ash fish rbash csh tcsh source .")
-TEXT_RUNNERS = SHELLS | names("eval trap su runuser watch ssh parallel script flock")
-"""These run the text of an argument as a command."""
-LAUNCHERS = TEXT_RUNNERS | names(
-    "env sudo doas pkexec nohup nice ionice chrt taskset time timeout xargs command exec builtin busybox "
-    "toybox setsid stdbuf unbuffer chroot unshare nsenter setpriv runcon systemd-run strace ltrace noglob nocorrect"
-)
-"""These run their arguments as a command."""
-FINDERS = frozenset({"find", "fd"})
-ADDERS = frozenset({"xargs", "parallel"})
-FEEDERS = FINDERS | ADDERS
-"""These fill in words of what they run, or add some."""
 MOST_MARKS = 4
 MOST_TEXTS = 6
 """How deep a shell in a shell is looked into."""
-OWN_WORDS = dict.fromkeys(names("timeout chroot flock taskset chrt runcon ssh su"), 1)
-"""How many words of their own stand before the command, beside options."""
+MOST_READ = 4 * MOST_CHARACTERS
+"""How many characters are read on all levels together, since one text may be read in several ways."""
 _EXEC = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _WITHOUT_TEXT = frozenset({"case", "function", "coproc", "select", "alias", "hash", "enable"})
 _SKIPPED = RESERVED - _WITHOUT_TEXT - {"time", "[[", "]]", "for"}
@@ -47,13 +46,32 @@ class Started:
     starts: tuple[int, ...]
 
 
+@dataclass
+class _Reading:
+    """One look at one command line: what it found, and what it may still read."""
+
+    found: list[Started] = field(default_factory=list)
+    left: int = MOST_READ
+    read: set[tuple[str, int]] = field(default_factory=set)
+
+    def is_new(self, text: str, levels: int) -> bool:
+        """Whether a text is still to be read. Raises Unreadable when that would be too much."""
+        if (text, levels) in self.read:
+            return False
+        self.read.add((text, levels))
+        self.left -= len(text) + 1
+        if self.left < 0:
+            raise Unreadable("too much to read")
+        return True
+
+
 @lru_cache(maxsize=32)
 def started_by_text(text: str) -> tuple[Started, ...] | None:
     """Everything that a shell's text would start; None when that can't be told."""
     if len(text) > MOST_CHARACTERS:
         return None
     try:
-        return tuple(_look(commands_within(text), MOST_TEXTS))
+        return _look(commands_within(text))
     except Unreadable:
         return None
 
@@ -63,14 +81,9 @@ def started_by_words(words: Sequence[str]) -> tuple[Started, ...] | None:
     if sum(map(len, words)) + len(words) > MOST_CHARACTERS or any(UNKNOWN in word or HOME in word for word in words):
         return None
     try:
-        return tuple(_look([tuple(words)], MOST_TEXTS)) if words else ()
+        return _look([tuple(words)]) if words else ()
     except Unreadable:
         return None
-
-
-def name_of(program: str) -> str:
-    """The program's own name, without the folder."""
-    return program.rpartition("/")[2]
 
 
 def is_certain(program: str) -> bool:
@@ -78,39 +91,39 @@ def is_certain(program: str) -> bool:
     return UNKNOWN not in program and HOME not in name_of(program)
 
 
-def _look(commands: Iterable[tuple[str, ...]], levels: int) -> list[Started]:
-    found: list[Started] = []
+def _look(commands: Iterable[tuple[str, ...]]) -> tuple[Started, ...]:
+    reading = _Reading()
     for words in commands:
-        _look_at(words, levels, found)
-    return found
+        _look_at(words, MOST_TEXTS, reading)
+    return tuple(reading.found)
 
 
-def _look_at(words: tuple[str, ...], levels: int, found: list[Started]) -> None:
+def _look_at(words: tuple[str, ...], levels: int, reading: _Reading) -> None:
     first = 0
     while first < len(words) and (words[first] in _SKIPPED or _ASSIGNMENT.match(words[first])):
         first += 1
     # A list has no variables before the program: there its first word may be a program with such a name.
     whole = [0] if first and is_certain(words[0]) else []
     if first == len(words):
-        found.append(Started(words, tuple(whole)))
+        reading.found.append(Started(words, tuple(whole)))
         return
     starts = [first, *_after(words, first, len(words))]
-    if any(name_of(words[start]) in _WITHOUT_TEXT for start in starts):
+    if any(kind_of(words[start]) in _WITHOUT_TEXT for start in starts):
         raise Unreadable("a word that changes what others mean")
-    started = {name_of(words[start]) for start in starts}
-    runner = next((start for start in starts if name_of(words[start]) in TEXT_RUNNERS), None)
+    started = {kind_of(words[start]) for start in starts}
+    runner = next((start for start in starts if kind_of(words[start]) in TEXT_RUNNERS), None)
     if runner is not None:
-        _look_into(words, runner, levels, found)
+        _look_into(words, runner, levels, reading)
     if "env" in started and any(map(_SPLITS.match, words)):
-        _look_into(words, first, levels, found)
+        _look_into(words, first, levels, reading)
     if started & FEEDERS:
         words = _fed(words, starts)
-    found.append(Started(words, (*whole, *starts)))
+    reading.found.append(Started(words, (*whole, *starts)))
 
 
 def _after(words: Sequence[str], launcher: int, end: int) -> list[int]:
     """Where the command of a launcher may begin: its options can't be told from the words that belong to them."""
-    name = name_of(words[launcher])
+    name = kind_of(words[launcher])
     if name in FINDERS:
         return _after_finder(words, launcher, end)
     starts: list[int] = []
@@ -120,11 +133,11 @@ def _after(words: Sequence[str], launcher: int, end: int) -> list[int]:
         word, before = words[place], words[place - 1]
         if not (word.startswith("-") or word in _SKIPPED or _ASSIGNMENT.match(word)):
             starts.append(place)
-            name = name_of(word)
+            name = kind_of(word)
             if name in FINDERS:
                 return starts + _after_finder(words, place, end)
             if name in LAUNCHERS:
-                own = OWN_WORDS.get(name, 0)
+                own = max(own - 1, OWN_WORDS.get(name, 0))
             elif "=" not in word and (before == "--" or not before.startswith("-") or _has_its_word(before)):
                 own -= 1
         place += 1
@@ -141,12 +154,12 @@ def _after_finder(words: Sequence[str], finder: int, end: int) -> list[int]:
     starts: list[int] = []
     for place, next_place in pairwise([*places, end]):
         starts.append(place)
-        if name_of(words[place]) not in FINDERS:
+        if kind_of(words[place]) not in FINDERS:
             starts += _after(words, place, next_place)
     return starts
 
 
-def _look_into(words: Sequence[str], runner: int, levels: int, found: list[Started]) -> None:
+def _look_into(words: Sequence[str], runner: int, levels: int, reading: _Reading) -> None:
     """Read the arguments of a shell or its like as texts."""
     if levels <= 0:
         raise Unreadable("nested too deeply")
@@ -154,7 +167,7 @@ def _look_into(words: Sequence[str], runner: int, levels: int, found: list[Start
     if any(UNKNOWN in argument for argument in arguments):
         raise Unreadable("a text that only the shell knows")
     texts = set()
-    if name_of(words[runner]) not in SHELLS:
+    if kind_of(words[runner]) not in SHELLS:
         # These put their arguments together before they read them.
         texts.add(" ".join(arguments))
     elif _reads_elsewhere(arguments):
@@ -163,8 +176,11 @@ def _look_into(words: Sequence[str], runner: int, levels: int, found: list[Start
         texts.add(argument)
         if argument.startswith("-"):
             texts |= {argument[2:], argument.partition("=")[2], argument.partition("S")[2]}
-    for text in texts:
-        found += _look(commands_within(text), levels - 1)
+    # In an order that does not change, so that what is over the bound is the same each time.
+    for text in sorted(texts):
+        if reading.is_new(text, levels - 1):
+            for command in commands_within(text):
+                _look_at(command, levels - 1, reading)
 
 
 def _reads_elsewhere(arguments: Sequence[str]) -> bool:
@@ -187,9 +203,9 @@ def _reads_elsewhere(arguments: Sequence[str]) -> bool:
 
 def _fed(words: tuple[str, ...], starts: Sequence[int]) -> tuple[str, ...]:
     """Words that another program fills in or adds are not known."""
-    feeder = next(start for start in starts if name_of(words[start]) in FEEDERS)
-    adds = name_of(words[feeder]) in ADDERS
-    if adds and any(name_of(words[start]) in LAUNCHERS - FEEDERS for start in starts if start > feeder):
+    feeder = next(start for start in starts if kind_of(words[start]) in FEEDERS)
+    adds = kind_of(words[feeder]) in ADDERS
+    if adds and any(kind_of(words[start]) in LAUNCHERS - FEEDERS for start in starts if start > feeder):
         raise Unreadable("the program may come from elsewhere")
     marks = {"{}"}
     for place in range(feeder + 1, len(words)):

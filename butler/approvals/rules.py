@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from butler.approvals.arguments import REST, ArgGlob, ArgMatcher, covers_argument, is_command, matcher_of
-from butler.approvals.lookthrough import FEEDERS, LAUNCHERS, name_of
+from butler.approvals.launchers import FEEDERS, LAUNCHERS, name_of
 from butler.globs import Matcher, compile_glob, covers, is_exact
 from butler.types import ToolSpec, Verdict
 from config.policy_file import RuleDefinition

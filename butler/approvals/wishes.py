@@ -10,6 +10,7 @@ from butler.approvals.grants import GrantWish, Patterns, Terms, args_covered, bo
 from butler.approvals.judge import Judge
 from butler.argtext import text_of
 from butler.errors import ButlerError
+from butler.globs import has_literal
 from butler.people import Principal
 from butler.types import Json, ToolSpec
 from config.problems import did_you_mean
@@ -120,7 +121,7 @@ def _check_patterns(spec: ToolSpec, patterns: Patterns, closed: bool, args: Json
 def _restricts(pattern: Any) -> bool:
     """Whether a pattern rules anything out that an argument would plausibly be."""
     texts = pattern if isinstance(pattern, list) else [pattern]
-    return any(text.strip("*?") for text in texts)
+    return any(map(has_literal, texts))
 
 
 def _needs(wish: GrantWish, person: Principal, *, wide: bool) -> tuple[Literal["admin", "confirm"], ...]:

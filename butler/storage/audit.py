@@ -23,7 +23,9 @@ AuditEvent = Literal[
 ]  # fmt: skip
 
 CHAINED = ("seq", "at", "event", "actor", "via", "thread_id", "run_id", "action_id", "data")
-"""What a row's hash is taken over, in this order, behind the hash of the row before."""
+"""What a row's hash is taken over, in this order, behind the hash of the row before; of `data`, its own SHA-256."""
+
+HEADLESS = "the audit has no head any more; `butler audit verify` says what is left of it"
 
 # SQLAlchemy's own path costs three times what SQLite needs for these; several rows are written in every turn.
 _HEAD = "SELECT seq, hash FROM audit_head"
@@ -75,26 +77,43 @@ def record(
         said = _text_of(data)
     head = sqlite.execute(_HEAD).fetchone()
     if head is None:
-        raise RuntimeError("the audit has no head any more; `butler audit verify` says what is left of it")
+        raise RuntimeError(HEADLESS)
     seq = head[0] + 1
     row = (seq, stamp(), event, actor, via, thread_id, run_id, action_id)
-    digest = _digest(head[1], row, said)
+    digest = _digest(head[1], row, _sha256(said))
     # Half a surrogate pair can't be stored as it is, only as an escape.
     sqlite.execute(_ADD, (*row, said if said.isascii() else json.dumps(data), digest))
     sqlite.execute(_MOVE_HEAD, (seq, digest))
 
 
+def ensure_head(connection: Connection) -> None:
+    """Prove that the database answers and that the audit can be written. Raises RuntimeError."""
+    if connection.exec_driver_sql(_HEAD).first() is None:
+        raise RuntimeError(HEADLESS)
+
+
 def chained_hash(previous: str, row: Mapping[str, Any]) -> str:
     """The hash that `row` must have behind a row with the hash `previous` ("" before the first).
+
+    A masked row of an export carries ``data_sha256`` in place of what its data was.
 
     Raises: KeyError, TypeError or ValueError for what was never a row of the audit.
     """
     *values, data = (row[name] for name in CHAINED)
-    return _digest(previous, tuple(values), _text_of(data))
+    digest = str(row["data_sha256"]) if row.get("masked") is True else data_sha256(data)
+    return _digest(previous, tuple(values), digest)
+
+
+def data_sha256(data: Any) -> str:
+    """The SHA-256 of a row's data, which stands for it in the chain."""
+    return _sha256(_text_of(data))
 
 
 def _digest(previous: str, values: tuple[Any, ...], data: str) -> str:
-    text = f"{_text_of((previous, *values))[:-1]},{data}]"
+    return _sha256(_text_of((previous, *values, data)))
+
+
+def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -16,7 +16,7 @@ from butler.storage.audit import CHAINED, chained_hash
 from butler.types import Json
 
 FaultKind = Literal["altered", "missing", "inserted", "truncated", "headless", "open"]
-TRIGGERS = ("audit_is_never_changed", "audit_is_never_deleted")
+TRIGGERS = ("audit_is_never_changed", "audit_is_never_deleted", "audit_is_never_replaced")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Report:
     count: int
     head: Head
     fault: Fault | None = None
-    masked: int = 0
+    masked: tuple[int, ...] = ()
+    """Rows whose data was masked in an export: all of them was checked but that."""
     trusted: int | None = None
     """The first row of a part of the audit, whose own content nothing vouches for."""
 
@@ -72,10 +73,11 @@ def verify(
         head: where the chain must end.
         noted: a head of earlier days that must still be in the chain.
     """
-    last, count, masked, trusted = after, 0, 0, None
+    last, count, trusted = after, 0, None
+    masked: list[int] = []
 
     def told(fault: Fault | None) -> Report:
-        return Report(count, _end(last), fault, masked, trusted)
+        return Report(count, _end(last), fault, tuple(masked), trusted)
 
     for row in rows:
         seq, digest = row["seq"], row["hash"]
@@ -86,10 +88,10 @@ def verify(
             trusted = seq
         elif (fault := _misplaced(seq, last, head)) is not None:
             return told(fault)
-        elif row.get("masked") is True:
-            masked += 1
         elif not _fits(row, last.hash):
             return told(Fault("altered", seq, f"row {seq} is not what was written, or another row stands in its place"))
+        if row.get("masked") is True:
+            masked.append(seq)
         if noted is not None and noted.seq == seq and noted.hash != digest:
             return told(Fault("altered", seq, f"row {seq} is not the one that was noted: the chain was written anew"))
         last, count = Head(seq, digest), count + 1

@@ -122,9 +122,18 @@ def active_run(connection: Connection, thread_id: str) -> Run | None:
 
 
 def accept(
-    connection: Connection, thread_id: str, person: Principal, message: str, lease: Lease, *, hold: bool = False
+    connection: Connection,
+    thread_id: str,
+    person: Principal,
+    message: str,
+    lease: Lease,
+    *,
+    line: str | None = None,
+    hold: bool = False,
 ) -> Run:
     """Take a message in: its run starts at once when the thread is free and is queued otherwise, or on `hold`.
+
+    The transcript keeps `line` in its place, if there is one.
 
     Once this transaction is on disk the message survives anything (design, *Persistence*).
     """
@@ -151,7 +160,7 @@ def accept(
         },
     ).one()  # fmt: skip
     run = Run.of_row(row)
-    write_entries(connection, run, [Entry(f"{run.run_id}:user", "user", message)])
+    write_entries(connection, run, [Entry(f"{run.run_id}:user", "user", message if line is None else line)])
     return run
 
 

@@ -267,6 +267,8 @@ AUDIT_TRIGGERS = (
     "BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END",
     "CREATE TRIGGER audit_is_never_deleted BEFORE DELETE ON audit "
     "BEGIN SELECT RAISE(ABORT, 'audit rows are never deleted'); END",
+    "CREATE TRIGGER audit_is_never_replaced BEFORE INSERT ON audit WHEN NEW.seq <= (SELECT max(seq) FROM audit) "
+    "BEGIN SELECT RAISE(ABORT, 'audit rows are never replaced'); END",
 )
 """SQLite itself refuses to touch an audit row; who goes round it is found by the chain of hashes."""
 

@@ -55,6 +55,9 @@ def add_user(connection: Connection, name: str, role: str, by: Actor) -> tuple[P
             f"The name {name!r} can't be used: 1 to 64 letters, digits, dots, dashes or underscores, "
             f"and none of the words {', '.join(sorted(RESERVED_NAMES))}.",
         )
+    alike = connection.execute(select(users.c.name).where(func.lower(users.c.name) == name.lower())).scalar()
+    if alike is not None:
+        raise ButlerError("invalid_request", f"There is a user {alike!r} already; names differ by more than case.")
     person = _insert(connection, name, known, by)
     token = new_token()
     store_token(connection, person.user_id, token)

@@ -31,6 +31,9 @@ audit_app = typer.Typer(help="Check, export and read the audit.", no_args_is_hel
 def audit_verify(
     head: Annotated[str | None, typer.Option(help="SEQ:HASH noted earlier; it must still be in the chain.")] = None,
     file: Annotated[Path | None, typer.Option(help="An exported CSV or NDJSON file instead of the database.")] = None,
+    allow_masked: Annotated[
+        bool, typer.Option("--allow-masked", help="Don't fail for rows of a file whose data was masked.")
+    ] = False,
 ) -> None:
     """Check that no row was altered, removed, put in or cut off; print how many there are, and the head."""
     noted = Head.parse(head) if head else None
@@ -43,7 +46,7 @@ def audit_verify(
         except sqlite3.Error as error:
             raise _unreadable(path, error) from None
     _print_report(report, noted)
-    if report.fault is not None:
+    if report.fault is not None or (report.masked and not allow_masked):
         raise typer.Exit(FAILED)
 
 
@@ -73,7 +76,12 @@ def _print_report(report: Report, noted: Head | None) -> None:
         if noted is not None and noted.seq < report.trusted - 1:
             print(f"The noted head, row {noted.seq}, is not in it either.")
     if report.masked:
-        print(f"{report.masked} of them hold masked secrets, so their own content can't be checked here.")
+        rows = ", ".join(map(str, report.masked))
+        print(
+            f"butler: the `data` of {len(report.masked)} row(s) is masked in this file, so only the rest of them was "
+            f"checked: {rows}. Compare them with the database, or allow it with --allow-masked.",
+            file=sys.stderr,
+        )
     if report.fault is not None:
         print(f"butler: the audit is not whole ({report.fault.kind}): {report.fault.detail}", file=sys.stderr)
         return

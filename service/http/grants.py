@@ -47,11 +47,15 @@ def grant_routes() -> APIRouter:
     @router.get("/approvals/{action_id}/grant", responses=problems(409, 410))
     async def offers(request: Request, action_id: str) -> Response:
         """Grants that may go with an approve of this action, the narrowest first; grants nothing."""
-        return json_response(await grants_of(request).offers(action_id, caller(request)))
+        found = await grants_of(request).offers(action_id, caller(request))
+        service_of(request).showings.saw(caller(request), [action_id], face(request))
+        return json_response(found)
 
     @router.post("/approvals/{action_id}/grant")
     async def preview(request: Request, action_id: str, body: GrantTerms) -> Response:
         """What such a grant would be and would have covered; grants nothing."""
-        return json_response(await grants_of(request).preview(action_id, body.wish(), caller(request)))
+        found = await grants_of(request).preview(action_id, body.wish(), caller(request))
+        service_of(request).showings.saw(caller(request), [action_id], face(request))
+        return json_response(found)
 
     return router

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
+from butler.storage import audit
 from butler.types import Json
-from service.commands import no_rows
 from service.doctor_notify import failing, sentence
 from service.http.chat import json_response, service_of
 from service.http.openapi import Responses
@@ -29,7 +29,7 @@ class Health:
         service = service_of(request)
         checks: dict[str, Json] = {}
         for name, probe in (
-            ("database", service.database.read(no_rows)),
+            ("database", service.database.read(audit.ensure_head)),
             ("checkpoints", service.runs.brain.ping()),
         ):
             try:
@@ -39,6 +39,9 @@ class Health:
                 checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
         checks["model"] = await self._model_check(request)
         checks |= await self._notifications_check(request)
+        if faults := service.background.faults():
+            detail = "; ".join(f"{name}: {service.faculties.redactor.text(fault)}" for name, fault in faults.items())
+            checks["background"] = {"ok": False, "detail": detail}
         return checks
 
     async def _notifications_check(self, request: Request) -> dict[str, Json]:

@@ -112,7 +112,7 @@ async def look(service: ButlerService, token: str) -> View:
     link_id = service.links.read(token)
     if link_id is None:
         return UNKNOWN
-    return await service.database.read(partial(view_of, link_id=link_id))
+    return await service.database.read(partial(view_of, link_id=link_id, redactor=service.faculties.redactor))
 
 
 class Pages:
@@ -135,7 +135,7 @@ class Pages:
     def done(self, service: ButlerService, action: Action, decision: Decision, person: Principal) -> Response:
         """What the decision came to."""
         if action.status == "pending":
-            return self._page(200, "Your approval is recorded", recorded(action), None)
+            return self._page(200, "Your approval is recorded", recorded(action, service.faculties.redactor), None)
         title, then = ("Approved", "It runs now.") if decision.kind == "approve" else ("Rejected", "It does not run.")
         shown = self._approval(service, action)
         lines = (f"Recorded: {person.name}, by way of this link. {then}",)

@@ -68,22 +68,26 @@ class Announcer:
     database: Database
     channels: Channels
     _place: tuple[str, str] = ("", "")
+    _late_place: tuple[str, str] = ("", "")
     _around: _Clock = field(default_factory=lambda: _Clock(AROUND_SECONDS))
     _escalations: _Clock = field(default_factory=lambda: _Clock(ESCALATIONS_SECONDS))
 
     async def look(self) -> None:
         """Queue what is new; now and then look at all that is pending, should the clock have been set back."""
         if self._around.strikes():
-            self._place = ("", "")
+            self._place = self._late_place = ("", "")
         while found := await self.database.read(partial(self._requests, place=self._place)):
             last, rows = found
             if rows:
                 await self.database.write(partial(queue.add, rows=rows))
             self._place = (last.requested_at, last.action_id)
-        if self._escalations.strikes():
-            rows = await self.database.read(self._late_requests)
+        if not self._escalations.strikes():
+            return
+        while late := await self.database.read(partial(self._late_requests, place=self._late_place)):
+            last, rows = late
             if rows:
                 await self.database.write(partial(queue.add, rows=rows))
+            self._late_place = (last.escalate_at or "", last.action_id)
 
     def _requests(self, connection: Connection, place: tuple[str, str]) -> tuple[Action, list[Json]] | None:
         """One page: the last action of it, and the rows to add."""
@@ -99,9 +103,12 @@ class Announcer:
                     rows += self._rows("approval", about, action, who)
         return found[-1], rows
 
-    def _late_requests(self, connection: Connection) -> list[Json]:
-        found = queue.unescalated(connection, stamp(), PAGE)
-        everyone = active_people(connection) if found else []
+    def _late_requests(self, connection: Connection, place: tuple[str, str]) -> tuple[Action, list[Json]] | None:
+        """One page, as `_requests`."""
+        found = queue.unescalated(connection, stamp(), place, PAGE)
+        if not found:
+            return None
+        everyone = active_people(connection)
         rows: list[Json] = []
         for action in found:
             words = set(action.escalate_to or ())
@@ -110,7 +117,7 @@ class Announcer:
                 called = {who.name, who.role, *(["requester"] if who.user_id == action.requester_id else [])}
                 if words & called and action.may_be_decided_by(who):
                     rows += self._rows("escalation", about, action, who)
-        return rows
+        return found[-1], rows
 
     def _rows(self, kind: queue.Kind, about: str, action: Action, who: Principal) -> list[Json]:
         channels = self.channels.of(who.name, "approvals")

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from butler.approvals import ledger
 from butler.approvals.actions import Action
 from butler.people import Principal
+from butler.redact import Redactor
 from service.notify import queue
 from service.notify.links import Link, find
 from service.notify.messages import moment, seen
@@ -36,7 +37,7 @@ UNKNOWN = View(404, "This link is not valid", ("It may have been cut off on its 
 GONE = View(403, "This link is not valid any more", ("The person it was made for may not decide here any more.",))
 
 
-def view_of(connection: Connection, link_id: str) -> View:
+def view_of(connection: Connection, link_id: str, redactor: Redactor) -> View:
     """Read link, person and action, and judge them: first whether this person may hear anything of the action."""
     link = find(connection, link_id)
     if link is None:
@@ -47,14 +48,14 @@ def view_of(connection: Connection, link_id: str) -> View:
         return GONE
     view = partial(View, link=link, person=person, action=action)
     if link.used_at is not None:
-        return view(410, "This link has been used", ("It works once.", *recorded(action)))
+        return view(410, "This link has been used", ("It works once.", *recorded(action, redactor)))
     if action.status != "pending":
         status = 410 if action.status == "expired" else 409
-        return view(status, "This is decided already", recorded(action))
+        return view(status, "This is decided already", recorded(action, redactor))
     if action.has_expired:
         return view(410, "This request has expired", ("Nobody answered in time, so nothing runs.",))
     if any(one["user_id"] == person.user_id for one in action.approved_by or ()):
-        return view(409, "You have approved this already", recorded(action))
+        return view(409, "You have approved this already", recorded(action, redactor))
     # Asked anew, after a crash for one, it is another question although the call is the same.
     if link.fingerprint != action.shown_fingerprint or link.created_at < action.requested_at:
         return view(409, "The action has changed", ("It is not what this link was made for.", _elsewhere(action)))
@@ -63,7 +64,7 @@ def view_of(connection: Connection, link_id: str) -> View:
     return view(200, "Approve this action?", (f"You decide as {person.name}.",))
 
 
-def recorded(action: Action) -> tuple[str, ...]:
+def recorded(action: Action, redactor: Redactor) -> tuple[str, ...]:
     """What is written down about the decision, in sentences."""
     if action.status == "pending":
         names = ", ".join(str(one["by"]) for one in action.approved_by or ())
@@ -75,7 +76,7 @@ def recorded(action: Action) -> tuple[str, ...]:
         return (f"It was {action.status}; nothing was run.",)
     words = {"approve": "approved", "edit": "changed and approved", "respond": "answered", "reject": "rejected"}
     line = f"{decision['by']} {words[decision['decision']]} it, {moment(decision['at'])}, by way of {decision['via']}."
-    return (line, *([f"Reason: {seen(decision['reason'])}"] if decision.get("reason") else []))
+    return (line, *([f"Reason: {seen(redactor.text(decision['reason']))}"] if decision.get("reason") else []))
 
 
 def _elsewhere(action: Action) -> str:

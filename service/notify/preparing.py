@@ -18,6 +18,7 @@ from service.notify.links import SignedLinks
 from service.notify.messages import approval_message, reply_message
 from service.notify.queue import Notification
 from service.notify.sender import Message
+from service.said import kept
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,6 @@ class Preparer:
         run = conversations.get_run(connection, one.run_id or "")
         if run is None:
             return "the thread was deleted before it was sent"
-        shown = {
-            "status": run.status, "message": self.redactor.text(run.message), "reply": run.reply, "error": run.error,
-        }  # fmt: skip
+        asked = self.redactor.text(kept(run.message, self.tools))
+        shown = {"status": run.status, "message": asked, "reply": run.reply, "error": run.error}
         return Ready(reply_message(shown, limit=limit), who, None)

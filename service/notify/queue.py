@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Row, and_, case, delete, exists, func, or_, select, true, update
 from sqlalchemy.dialects import sqlite
 
 from butler.approvals.actions import Action
@@ -73,28 +73,30 @@ def unannounced(connection: Connection, place: tuple[str, str], limit: int) -> l
 
     The look-up goes by the beginning of `subject`, whose index is unique.
     """
-    moment, action_id = place
     about = "approval:" + actions.c.action_id + ":" + actions.c.requested_at
-    after = or_(
-        actions.c.requested_at > moment,
-        and_(actions.c.requested_at == moment, actions.c.action_id > action_id),
-    )
-    return _without_row(connection, about, after, limit)
+    return _without_row(connection, about, actions.c.requested_at, true(), place, limit)
 
 
-def unescalated(connection: Connection, moment: str, limit: int) -> list[Action]:
-    """Pending actions whose time of escalation has come and of which nobody new was told."""
+def unescalated(connection: Connection, moment: str, place: tuple[str, str], limit: int) -> list[Action]:
+    """Pending actions whose time of escalation has come and of which nobody new was told, in the order of that time.
+
+    Only those after `place` (escalate_at, action_id): where nobody who may decide has a channel, no row ever says so.
+    """
     about = "escalation:" + actions.c.action_id + ":" + actions.c.escalate_at
     due = actions.c.escalate_at.is_not(None) & (actions.c.escalate_at <= moment)
-    return _without_row(connection, about, due, limit)
+    return _without_row(connection, about, actions.c.escalate_at, due, place, limit)
 
 
-def _without_row(connection: Connection, about: Any, wanted: Any, limit: int) -> list[Action]:
+def _without_row(
+    connection: Connection, about: Any, time: Any, wanted: Any, place: tuple[str, str], limit: int
+) -> list[Action]:
     told = exists().where(notifications.c.subject > about + ":", notifications.c.subject < about + ";")
+    moment, action_id = place
+    after = or_(time > moment, and_(time == moment, actions.c.action_id > action_id))
     rows = connection.execute(
         select(actions)
-        .where(actions.c.status == "pending", wanted, ~told)
-        .order_by(actions.c.requested_at, actions.c.action_id)
+        .where(actions.c.status == "pending", wanted, after, ~told)
+        .order_by(time, actions.c.action_id)
         .limit(limit)
     )
     return [Action.of_row(row) for row in rows]

@@ -10,6 +10,7 @@ from tests.support.client import Client
 from tests.support.orders import fresh, park
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer, MakeButler
+from tests.support.workshop import standard_tools, tool
 
 
 @pytest.mark.parametrize("command", ["/help", "/tools", "/approvals"])
@@ -188,3 +189,15 @@ def test_without_a_model_commands_and_approvals_work_and_talk_says_what_is_missi
     assert owner.decided(parked["thread_id"], {"code": parked["approvals"][0]["code"], "decision": "approve"})
     owner.when_status(parked["thread_id"], "idle")
     assert [text for _, text in server.workshop.effects()] == ["one", "two"]
+
+
+def test_a_typed_secret_argument_stands_neither_in_the_transcript_nor_in_the_title(make_butler: MakeButler) -> None:
+    butler = make_butler()
+    schema = {"type": "object", "properties": {"text": {"type": "string"}, "pw": {"type": "string", "writeOnly": True}}}
+    butler.workshop.write_tools(*standard_tools(), tool("set_pw", "approve") | {"input_schema": schema})
+    butler.start()
+    owner = butler.client()
+    outcome = owner.chat("/set_pw text=x pw=planted-argument")
+    said = owner.transcript(outcome["thread_id"])
+    assert said[0] == ("user", '/set_pw {"pw":"***","text":"x"}')
+    assert "planted-argument" not in str([said, owner.get(f"/threads/{outcome['thread_id']}")])

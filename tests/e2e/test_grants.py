@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from tests.support.client import Client, Json, refused
@@ -181,3 +182,18 @@ def test_an_attempt_on_somebody_elses_grant_is_in_the_audit(
     rows = owner.get("/audit", limit=1000)["items"]
     [refusal] = [row for row in rows if row["data"].get("grant_id") == grant["grant_id"]]
     assert (refusal["event"], refusal["actor"]) == ("attempt_refused", "mia")
+
+
+def test_who_looks_at_what_may_be_granted_was_shown_the_call(
+    butler: ButlerServer, owner: Client, member: Client
+) -> None:
+    for method, body in (("GET", None), ("POST", {"scope": "thread"})):
+        [action] = park(member, fresh())["approvals"]
+        owner.request(method, f"/approvals/{action['action_id']}/grant", json=body)
+        wait_until(partial(was_shown, owner, action), f"the audit says so after {method}", 10)
+
+
+def was_shown(owner: Client, action: Json) -> bool:
+    """Whether the audit names the owner among those who were shown the action."""
+    rows = owner.get("/audit", action_id=action["action_id"], event="shown")["items"]
+    return "owner" in [row["actor"] for row in rows]

@@ -20,6 +20,7 @@ from tests.support.receiver import Receiver, link_in
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer
 
+PLANTED = "planted-hook-value-77"
 TWO = {"name": "two-people", "tool": "plain_line", "verdict": "approve", "approvals_needed": 2}
 BRIEF = {"name": "brief", "tool": "append_line", "args": {"text": "brief-*"}, "verdict": "approve", "expires_in": 3600}
 
@@ -36,7 +37,7 @@ def shared_butler(
 ) -> Iterator[ButlerServer]:
     """A server where the owner and another admin have a channel each."""
     home = tmp_path_factory.mktemp("butler")
-    server = ButlerServer(home, shared_model.url, {"BUTLER_NOTIFY_URLS": receiver.url("owner")})
+    server = ButlerServer(home, shared_model.url, {"BUTLER_NOTIFY_URLS": receiver.url("owner"), "HOOK_SECRET": PLANTED})
     urls = json.dumps([receiver.url("ada")])
     (server.config / "notify.yml").write_text(f"people: [{{user: ada, urls: {urls}, events: [approvals]}}]")
     server.workshop.write_policy(BRIEF, TWO, *STANDARD_RULES)
@@ -231,7 +232,7 @@ def test_an_expired_request_can_not_be_decided_by_its_link(
     assert "expired" in page.text
 
 
-@pytest.mark.parametrize("change", ["fingerprint = 'other'", "requested_at = '2999-01-01T00:00:00.000000Z'"])
+@pytest.mark.parametrize("change", ["fingerprint = 'other'", "requested_at = strftime('%Y-%m-%dT%H:%M:%f000Z')"])
 def test_an_action_that_changed_or_is_asked_anew_is_not_what_the_link_was_made_for(
     butler: ButlerServer, owner: Client, receiver: Receiver, browser: httpx.Client, change: str
 ) -> None:
@@ -325,3 +326,13 @@ def test_who_guesses_at_links_is_slowed_down(butler: ButlerServer) -> None:
         statuses = {browser.get(f"/decide/{number}").status_code for number in range(400)}
     assert 429 in statuses
     assert statuses <= {404, 429}
+
+
+def test_the_page_of_a_decided_call_masks_secrets_in_its_reason(
+    owner: Client, receiver: Receiver, browser: httpx.Client
+) -> None:
+    action, link = asked(owner, receiver, fresh())
+    owner.post(f"/approvals/{action['action_id']}", {"decision": "reject", "reason": f"It holds {PLANTED}"})
+    page = browser.get(link)
+    assert page.status_code == 409 and "It holds ***" in page.text
+    assert PLANTED not in page.text

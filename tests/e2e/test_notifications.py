@@ -17,6 +17,8 @@ from tests.support.server import ButlerServer
 
 MIAS = {"name": "mias-own", "tool": "delete_*", "args": {"target": "mia-*"}, "verdict": "approve",
         "deciders": ["mia"], "reason": "Mia knows"}  # fmt: skip
+LATE = {"name": "late", "tool": "delete_*", "args": {"target": "late-*"}, "verdict": "approve",
+        "escalate_after": 1, "escalate_to": ["bob"]}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def shared_butler(
         {"user": "ada", "urls": [receiver.url("ada")], "links": False, "events": ["approvals"]},
     ]
     (server.config / "notify.yml").write_text(yaml.safe_dump({"people": people}))
-    server.workshop.write_policy(MIAS, *STANDARD_RULES)
+    server.workshop.write_policy(MIAS, LATE, *STANDARD_RULES)
     server.start()
     yield server
     server.close()
@@ -153,3 +155,14 @@ def test_a_person_is_told_once_however_often_the_server_looks(
     park(owner, second)
     receiver.message("owner", second)
     assert len(receiver.messages("owner", first)) == 1
+
+
+def test_what_nobody_decides_in_time_is_told_to_those_who_may_decide_then(
+    butler: ButlerServer, owner: Client, bob: Client, receiver: Receiver
+) -> None:
+    target = fresh("late")
+    [approval] = owner.chat(call("delete_thing", target=target))["approvals"]
+    told = receiver.message("bob", target)["message"]
+    assert "Nobody has answered so far, so you are asked too." in told and "as bob" in told
+    bob.post(f"/approvals/{approval['action_id']}", {"decision": "reject"}).raise_for_status()
+    assert owner.approval(approval["action_id"])["decision"]["by"] == "bob"

@@ -324,3 +324,15 @@ def test_rows_from_before_the_chain_are_chained_by_the_migration(tmp_path: Path)
     assert (report.fault, report.count) == (None, 4)
     tamper(path, "UPDATE audit SET data = '{\"a\": 2}' WHERE seq = 1")
     assert found(path) == ("altered", 1)
+
+
+@pytest.mark.parametrize("seq", [1, 2])
+def test_sqlite_refuses_to_put_another_row_in_the_place_of_one(tmp_path: Path, seq: int) -> None:
+    path = tmp_path / "butler.db"
+    database = new_database(path)
+    for _ in range(2):
+        database.write_now(lambda c: record(c, "user_added", actor="ada", via="test"))
+    database.close()
+    columns = "at, event, 'mallory', via, thread_id, run_id, action_id, data, hash"
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError, match="never replaced"):
+        connection.execute(f"INSERT OR REPLACE INTO audit SELECT seq, {columns} FROM audit WHERE seq = ?", (seq,))

@@ -37,10 +37,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("exports")
 
 
+MARKS = ("masked", "data_sha256")
+"""What only rows have whose data was masked."""
+
+
 def read_back(rows: list[Json], kind: Format, folder: Path) -> list[Json]:
     path = folder / f"export.{kind}"
     path.write_bytes(b"".join(encoded(rows, kind)))
-    return [{name: row[name] for name in COLUMNS if name != "masked"} for row in read_export(path)]
+    return [{name: row[name] for name in COLUMNS if name not in MARKS} for row in read_export(path)]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -96,8 +100,32 @@ def test_a_secret_that_became_known_later_is_masked_and_marked(chain: list[Json]
         path.write_bytes(b"".join(encoded(rows, kind)))
         assert b"0.1 2 " not in path.read_bytes()
         report = verify(read_export(path))
-        assert (report.fault, report.masked, report.count) == (None, 1, 5)
+        assert (report.fault, report.masked, report.count) == (None, (3,), 5)
     assert [shown_row(row, NOTHING) for row in chain] == chain
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"actor": "mallory", "masked": True},
+        {"actor": "mallory", "masked": True, "data_sha256": "0" * 64},
+        {"event": "expired", "masked": "true"},
+        {"masked": True},
+        {"masked": True, "hash": "0" * 64},
+    ],
+    ids=str,
+)
+def test_that_a_row_says_it_is_masked_hides_nothing_but_its_data(chain: list[Json], forged: Json) -> None:
+    rows = [*chain[:2], {**chain[2], **forged}, *chain[3:]]
+    fault = verify(rows).fault
+    assert fault is not None and (fault.kind, fault.seq) == ("altered", 3)
+
+
+@pytest.mark.parametrize("forged", [{"actor": "mallory"}, {"event": "expired"}, {"via": "x"}, {"at": "2031"}], ids=str)
+def test_of_a_masked_row_everything_but_its_data_is_checked(chain: list[Json], forged: Json) -> None:
+    rows = [shown_row(row, Redactor(["ütf 0.1 2"])) for row in chain]
+    fault = verify([*rows[:2], {**rows[2], **forged}, *rows[3:]]).fault
+    assert fault is not None and (fault.kind, fault.seq) == ("altered", 3)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +140,7 @@ def test_what_is_no_export_is_never_whole(text: str, tmp_path: Path) -> None:
 def test_a_reason_of_any_length_fits_into_a_cell(folder: Path) -> None:
     row: Json = dict.fromkeys(COLUMNS) | {"seq": 1, "data": {"reason": "x" * 500_000}, "hash": "f"}
     row |= {"at": "t", "event": "e", "actor": "a", "via": "v"}
-    row.pop("masked")
+    row = {name: value for name, value in row.items() if name not in MARKS}
     assert read_back([row], "csv", folder) == [row]
     assert csv.field_size_limit() < 500_000
 

@@ -118,12 +118,24 @@ def test_a_grant_for_everyone_needs_an_admin_who_says_so_twice(database: Databas
     assert give(database, action, scope="everyone", confirm=True).scope_id is None
 
 
-@pytest.mark.parametrize("args", [{}, {"path": "*"}, {"path": "**"}, {"path": "?*"}, {"argv": ["**"]}])
+@pytest.mark.parametrize(
+    "args",
+    [
+        {}, {"path": "*"}, {"path": "**"}, {"path": "?*"}, {"argv": ["**"]}, {"path": "[!~]*"}, {"path": "[ -~]*"},
+        {"path": "*[!~]"}, {"argv": ["[!~]*", "**"]}, {"argv": ["[]!-~]*"]},
+    ],
+)  # fmt: skip
 def test_a_grant_that_limits_nothing_needs_the_same(database: Database, args: Json) -> None:
     action = ask(database, {"path": "a", "argv": ["ls"]}, deciders=["mia", "admin"])
     assert refusal(database, action, MIA, args=args, confirm=True).code == "forbidden"
     assert refusal(database, action, args=args).extras["needs"] == ["confirm"]
     give(database, action, args=args, confirm=True)
+
+
+@pytest.mark.parametrize("pattern", ["[*]*", "a*", "[*]", "?[?]", "[[]*"])
+def test_a_star_that_is_meant_as_one_is_a_limit(database: Database, pattern: str) -> None:
+    path = {"[*]*": "*b", "a*": "ab", "[*]": "*", "?[?]": "a?", "[[]*": "[a"}[pattern]
+    give(database, ask(database, {"path": path}), args={"path": pattern})
 
 
 def test_on_a_safe_action_it_does_not(database: Database) -> None:

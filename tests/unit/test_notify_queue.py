@@ -94,6 +94,23 @@ def test_after_escalation_the_further_deciders_are_asked(open_house: Open) -> No
     assert len(house.look()) == 2
 
 
+def test_escalations_that_reach_nobody_hold_up_no_others(open_house: Open) -> None:
+    house = open_house()
+    [action] = proposed(house.database, ruling("approve", deciders=("admin",)))
+    house.change(action, escalate_at=ago(10), escalate_to=["max"])
+
+    def copies(connection: Any) -> None:
+        row = dict(connection.execute(select(actions)).one()._mapping)
+        lone = {**row, "escalate_to": ["zed"], "escalate_at": ago(20), "requested_at": ago(30), "code": None}
+        connection.execute(
+            insert(actions),
+            [{**lone, "action_id": f"a{n}", "call_id": f"c{n}", "fingerprint": "f"} for n in range(600)],
+        )
+
+    house.database.write_now(copies)
+    assert [row["name"] for row in house.look() if row["kind"] == "escalation"] == ["max"]
+
+
 def test_more_pending_requests_than_one_look_takes_are_queued_page_by_page(open_house: Open) -> None:
     house = open_house()
     proposed(house.database, ruling("approve"))

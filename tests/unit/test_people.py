@@ -261,3 +261,11 @@ async def test_a_look_up_that_began_before_the_change_is_not_remembered(
     monkeypatch.undo()
     with pytest.raises(ButlerError, match="token"):
         await doorkeeper.who(ann[1])
+
+
+@pytest.mark.parametrize("name", ["Owner", "OWNER", "clock", "Shell", "recovery", "Butler"])
+def test_a_name_that_reads_like_another_actor_of_the_audit_is_refused(database: Database, name: str) -> None:
+    database.write_now(lambda c: users.add_user(c, "owner", "admin", BY))
+    with pytest.raises(ButlerError) as refused:
+        database.write_now(lambda c: users.add_user(c, name, "member", BY))
+    assert refused.value.code == "invalid_request"

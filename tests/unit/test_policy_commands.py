@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
+import shlex
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butler.approvals.arguments import WordGlobs, args_match
-from butler.approvals.commandline import plain_words
+from butler.approvals.arguments import WordGlobs, args_match, is_command
+from butler.approvals.commandline import MOST_CHARACTERS, plain_words
+from butler.approvals.lookthrough import MOST_READ, started_by_text
 from butler.approvals.policy import Policy, classify
 from butler.types import Verdict
 from config.policy_file import PolicyFile, RuleDefinition
@@ -136,7 +138,14 @@ DISGUISED = [
     "cat <<EOF\n'\nEOF\nrm x\n#'", "ls # '\nrm x\n#'", "echo $'\\'' ; rm x #'", "echo '\\'' ; rm x #'", "ls\0",
     "ls\rrm x", "ls " + "x" * 16_384, "command eval coproc rm x", "time function g { rm x; }; g", "eval ls '&&' rm x",
     "ssh host ls '&&' rm x", "echo 'rm x' | bash -c sh", "env A.B=1 rm x", "env 'X;=a b' rm x", "time { rm x; }",
-    "xargs timeout 5",
+    "xargs timeout 5", "setarch -R rm x", "setarch x86_64 -R rm x", "linux64 rm x", "prlimit --nofile=9 rm x",
+    "choom -n 0 -- rm x", "sg root -c 'rm x'", "ssh-agent rm x", "fakeroot rm x",
+    "start-stop-daemon --start --exec /bin/rm", "/lib64/ld-linux-x86-64.so.2 /bin/rm x", "dbus-run-session rm x",
+    "systemd-inhibit rm x", "numactl -N0 rm x", "gosu root rm x", "dumb-init rm x", "valgrind rm x", "perf stat rm x",
+    "bwrap --bind / / rm x", "firejail rm x", "screen -dm rm x", "tmux new -d 'rm x'", "docker run a rm x",
+    "docker compose exec web rm x", "kubectl exec pod -- rm x", "uv run rm x", "poetry run rm x", "npx rm",
+    "yash -c 'rm x'", "nu -c 'rm x'", "pwsh -c 'rm x'", "bash5 -c 'rm x'", "bash-5.2 -c 'rm x'",
+    "/bin/sh.distrib -c 'rm x'",
 ]  # fmt: skip
 
 
@@ -310,3 +319,32 @@ def test_a_rule_of_words_is_covered_only_by_one_that_surely_matches_too() -> Non
     assert unreachable(named("a", "refuse", "*"), named("b", "allow", ("a", "**"))) == {"b": "a"}
     assert unreachable(named("a", "refuse", ("**",)), named("b", "approve", "x*")) == {"b": "a"}
     assert unreachable(named("a", "refuse", ("rm", "*")), named("b", "approve", ("rm", "**"))) == {}
+
+
+@pytest.mark.parametrize("name", ["shellCommand", "runCommand", "bash_command", "run-cmd", "Command"])
+def test_arguments_that_carry_commands_are_known_by_their_names(name: str) -> None:
+    assert is_command(name)
+    assert not args_match({name: "git status*"}, {name: "git status; rm -rf ."})
+
+
+@pytest.mark.parametrize("name", ["text", "recommand", "scripture", "path"])
+def test_arguments_with_other_names_are_plain_text(name: str) -> None:
+    assert not is_command(name)
+
+
+def nested(levels: int, width: int, runner: str, before: str) -> str:
+    """A runner whose arguments are texts for the same runner, each of which can be read in several ways."""
+    if not levels:
+        return "ls"
+    inner = (f"{before}{levels}{place};{nested(levels - 1, width, runner, before)}" for place in range(width))
+    return f"{runner} {' '.join(map(shlex.quote, inner))}"
+
+
+@pytest.mark.parametrize("before", ["-x=S;", "-S=", "-c=S"])
+@pytest.mark.parametrize("runner", ["eval", "watch", "ssh", "sh", "su"])
+def test_texts_within_texts_are_read_within_a_bound(runner: str, before: str) -> None:
+    lines = [nested(levels, width, runner, before) for levels in range(1, 7) for width in (1, 2, 3, 6)]
+    for line in (line for line in lines if len(line) <= MOST_CHARACTERS):
+        started = started_by_text(line)
+        # Each command that was found stood in a text that was read; over the bound nothing can be told.
+        assert started is None or sum(len(" ".join(one.words)) for one in started) <= 2 * MOST_READ

@@ -20,6 +20,8 @@ NAMED = "status = 'pending' AND (deciders IS NOT NULL OR escalate_to IS NOT NULL
 TRIGGERS = {
     "audit_is_never_changed": "BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END",
     "audit_is_never_deleted": "BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'audit rows are never deleted'); END",
+    "audit_is_never_replaced": "BEFORE INSERT ON audit WHEN NEW.seq <= (SELECT max(seq) FROM audit) "
+    "BEGIN SELECT RAISE(ABORT, 'audit rows are never replaced'); END",
 }
 
 
@@ -145,10 +147,13 @@ def _chain_audit() -> None:
     head, seq = "", 0
     for row in connection.exec_driver_sql(f"SELECT {names} FROM audit ORDER BY seq").fetchall():
         seq = row[0]
-        plain = [*row[:-1], json.loads(row[-1])]
-        text = json.dumps([head, *plain], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        head = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        head = _sha256_of([head, *row[:-1], _sha256_of(json.loads(row[-1]))])
         connection.exec_driver_sql("UPDATE audit SET hash = ? WHERE seq = ?", (head, seq))
     connection.exec_driver_sql("INSERT INTO audit_head (only, seq, hash) VALUES (1, ?, ?)", (seq, head))
     for name, body in TRIGGERS.items():
         op.execute(f"CREATE TRIGGER {name} {body}")
+
+
+def _sha256_of(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
