@@ -67,6 +67,11 @@ class FoldCounts:
     refused: Counter[str] = field(default_factory=Counter)
     notes_left: Counter[str] = field(default_factory=Counter)
 
+    def __str__(self) -> str:
+        skipped = ", ".join(f"{count} {reason}" for reason, count in self.refused.most_common())
+        parts = [f"{self.folded} folds done", f"{self.refused.total()} skipped" + (f" ({skipped})" if skipped else "")]
+        return ", ".join(parts) + (f", {self.gave_way} put off for a turn" if self.gave_way else "")
+
 
 @dataclass
 class BackOff:

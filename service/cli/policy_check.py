@@ -80,9 +80,9 @@ def examine(read: Configuration, policy: Policy, actions: int, redactor: Redacto
 
 
 def _unnamed(read: Configuration, policy: Policy) -> Iterator[str]:
-    """Tools that no rule is about, and what happens to their calls."""
+    """Tools of tools.yml that no rule is about, and what happens to their calls."""
     for spec in read.tools.specs():
-        if not policy.named(spec.name):
+        if spec.governed and not policy.named(spec.name):
             whose = f"the default of policy.yml is {policy.definition.default}"
             if spec.verdict is not None:
                 whose = f"its own verdict in tools.yml is {spec.verdict}"

@@ -39,6 +39,9 @@ class Health:
                 checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
         checks["model"] = await self._model_check(request)
         checks |= await self._notifications_check(request)
+        if service.faculties.compactor is not None:
+            # It never makes Butler unready: a talk goes on unfolded.
+            checks["compaction"] = {"ok": True, "detail": str(service.faculties.compactor.counts)}
         if faults := service.background.faults():
             detail = "; ".join(f"{name}: {service.faculties.redactor.text(fault)}" for name, fault in faults.items())
             checks["background"] = {"ok": False, "detail": detail}

@@ -16,6 +16,7 @@ def test_ready_names_its_checks(butler: ButlerServer, owner: Client) -> None:
     response = owner.request("GET", "/readyz")
     assert response.status_code == 200
     assert "database" in response.text
+    assert response.json()["checks"]["compaction"]["detail"].startswith("0 folds done")
 
 
 def test_an_unknown_route_is_a_plain_problem(butler: ButlerServer, owner: Client) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from butler.errors import ModelFailed
 from butler.memory.compaction import CompactionConfig, Compactor, cut_index
 from butler.memory.extraction import ANSWER_TOKENS, INSTRUCTION, SCHEMA, fold_request
-from butler.memory.foldparts import BACK_OFF_SECONDS
+from butler.memory.foldparts import BACK_OFF_SECONDS, FoldCounts
 from butler.memory.history import repair
 from butler.memory.notes import Notes
 from butler.memory.prompt import SYSTEM_PROMPT
@@ -366,3 +366,11 @@ def test_whatever_the_model_says_a_fold_keeps_the_rest_and_never_grows_the_conte
             assert folded.summary.strip() == folded.summary != ""
 
     asyncio.run(play())
+
+
+def test_the_counts_are_told_in_one_line() -> None:
+    counts = FoldCounts()
+    assert str(counts) == "0 folds done, 0 skipped"
+    counts.folded, counts.gave_way = 3, 1
+    counts.refused.update(timeout=2, empty=1)
+    assert str(counts) == "3 folds done, 3 skipped (2 timeout, 1 empty), 1 put off for a turn"

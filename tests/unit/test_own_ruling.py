@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from butler.approvals.actions import Action
+from butler.approvals.policy import Policy
 from butler.errors import ConfigError
 from butler.people import Principal
+from butler.redact import Redactor
 from butler.types import Occasion, Verdict
+from config.policy_file import PolicyFile
 from config.settings import load_settings
+from service.policy_review import review
 from service.wiring import read_configuration
 from tests.support.headless import open_brain, says
-from tests.support.parts import ADMIN, MIA, rule, tool
+from tests.support.parts import ADMIN, MIA, registry, rule, tool
 
 
 def asks(occasion: Occasion) -> str | None:
@@ -64,3 +68,10 @@ def test_a_declared_tool_may_not_take_the_name_of_a_built_in_one(tmp_path: Path)
     [problem] = refusal.value.problems
     assert refusal.value.code == "duplicate_governed_tool"
     assert "tools.yml:2" in str(problem) and "built-in" in str(problem)
+
+
+async def test_what_it_asked_about_is_no_change_when_recorded_calls_are_looked_at(tmp_path: Path) -> None:
+    await verdicts(tmp_path, "allow", "an odd one")
+    picky = replace(tool("picky", "allow"), own_ruling=asks)
+    found = review(tmp_path / "butler.db", 10, Policy(PolicyFile()), registry(picky), Redactor([]))
+    assert (found.looked_at, found.changes) == (1, ())

@@ -212,3 +212,11 @@ async def test_one_line_is_read_in_parts_by_its_owner_alone(database: Database) 
     with pytest.raises(ButlerError) as refusal:
         await Archive(database, Redactor([])).line(MAX.user_id, message_id, 0, 100)
     assert refusal.value.code == "not_found"
+
+
+async def test_a_secret_is_masked_before_a_line_is_cut(database: Database) -> None:
+    message_id = say(database, f"{'so ' * 97}sesame-open-at-once {'and ' * 100}")
+    archive = Archive(database, Redactor(["sesame-open-at-once"]))
+    [line] = (await archive.search(MIA.user_id, "so", 20))[0]
+    assert "***" in line.text and "sesame" not in line.text
+    assert (await archive.line(MIA.user_id, message_id, 291, 8))[0].text == "*** and "
