@@ -31,7 +31,7 @@ from graph.build import build_graph, recursion_limit
 from graph.persistence import open_checkpoints
 from nodes.context import Faculties, TurnContext
 from nodes.rounds import Round
-from tests.support.parts import ADMIN, judge, new_database, registry, tool
+from tests.support.parts import ADMIN, add_people, judge, new_database, registry, tool
 
 Line = ModelReply | Exception
 Call = tuple[str, Any] | tuple[str, Any, str]
@@ -166,6 +166,7 @@ async def open_brain(
     Its tools `free` (allowed), `gated` (asks) and `never` (refused) write to one journal.
     """
     database = new_database(home / "butler.db")
+    database.write_now(add_people)
     journal, spoken = Journal(), SpokenModel(list(lines))
     standard = [tool("free", "allow", journal.write), tool("gated", "approve", journal.write),
                 tool("never", "refuse", journal.write)]  # fmt: skip
