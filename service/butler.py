@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert
 
-from butler.approvals import ledger
+from butler.approvals import grants, ledger
 from butler.approvals.actions import Action
 from butler.approvals.decide import may_see
 from butler.approvals.show import approval, for_whom
@@ -245,6 +245,7 @@ class ButlerService:
             run_ids = conversations.run_ids(connection, thread_id)
             for run_id in run_ids:
                 ledger.cancel_open(connection, run_id, actor=person.name, via=via, why="the thread was deleted")
+            grants.end_with_thread(connection, thread_id, person, via)
             conversations.delete_thread(connection, thread_id)
             audit.record(connection, "thread_deleted", actor=person.name, via=via, thread_id=thread_id)
             return run_ids

@@ -111,13 +111,21 @@ def grant_fields(grant: Json) -> list[Field]:
     if grant.get("closed"):
         args.append("and no other arguments")
     whom = {"thread": "calls of the thread", "user": "whatever is asked for by the user", "everyone": "everyone"}
-    scope_id = f" {visible(grant['scope_id'])}" if grant.get("scope_id") else ""
+    one = grant.get("scope_name") or grant.get("scope_id")
+    who = visible(whom.get(grant["scope"], str(grant["scope"]))) + (f" {visible(one)}" if one else "")
     fields: list[Field] = [
         ("matches", args or ["any arguments"]),
-        ("for", [visible(whom.get(grant["scope"], str(grant["scope"]))) + scope_id]),
+        (
+            "for",
+            [who],
+        ),
         ("until", [visible(str(grant.get("expires_at") or "it is revoked"))]),
         ("uses left", [str(grant["uses_left"]) if grant.get("uses_left") is not None else "any number"]),
     ]
     if grant.get("by"):
         fields.append(("given by", [f"{visible(str(grant['by']))} at {visible(str(grant.get('granted_at')))}"]))
+    if grant.get("state") == "void":
+        fields.append(("ended", ["the tool is defined otherwise now"]))
+    elif grant.get("revoked_by"):
+        fields.append(("ended", [f"by {visible(str(grant['revoked_by']))} at {visible(str(grant['revoked_at']))}"]))
     return fields
