@@ -42,7 +42,8 @@ ArgGlob = Annotated[
     WithJsonSchema(
         {
             "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
-            "description": "A glob on the argument's text, or a list: one glob per word of a command, '**' last for more",
+            "description": "A glob on the argument's text, or a list: one glob per word of a command, "
+            "'**' last for more",
         }
     ),
 ]
@@ -80,7 +81,16 @@ class RuleEntry(Entry):
     def _name_of_its_own(cls, name: str) -> str:
         if name == "default" or name.startswith("grant:"):
             raise ValueError(f"{name!r} is what the butler calls decisions without a rule; choose another name")
+        if not name.isprintable():
+            raise ValueError(f"{name[:80]!r} has a line break or another character that can't be seen")
         return name
+
+    @field_validator("expires_in", "escalate_after", mode="before")
+    @classmethod
+    def _seconds(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError(f"expected a number of seconds, such as 3600 for an hour, got {value[:80]!r}")
+        return value
 
     @field_validator("deciders", "escalate_to")
     @classmethod

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert
 
-from butler.approvals import ledger
+from butler.approvals import grants, ledger
 from butler.approvals.actions import Action
 from butler.approvals.decide import may_see
-from butler.approvals.show import approval
+from butler.approvals.show import approval, for_whom
 from butler.clock import stamp
 from butler.commands import HouseCommand, parse_house_command
 from butler.crashpoints import crash_point
@@ -222,12 +222,12 @@ class ButlerService:
 
         return await self.database.read(query)
 
-    async def approval(self, person: Principal, action_id: str) -> Json:
-        """One Approval."""
+    async def approval(self, person: Principal, action_id: str, *, waits_for: bool = False) -> Json:
+        """One Approval; on demand with whom it waits for, if that is somebody else."""
         action = await self.database.read(lambda connection: ledger.get(connection, action_id))
         if action is None or action.status in ledger.NOT_ASKED or not may_see(action, person):
             raise ButlerError("not_found", f"There is no approval {action_id!r}.")
-        return self._approval(action)
+        return for_whom(self._approval(action), action, person) if waits_for else self._approval(action)
 
     async def thread(self, person: Principal, thread_id: str) -> Json:
         """One thread as lists show it."""
@@ -247,6 +247,7 @@ class ButlerService:
             run_ids = conversations.run_ids(connection, thread_id)
             for run_id in run_ids:
                 ledger.cancel_open(connection, run_id, actor=person.name, via=via, why="the thread was deleted")
+            grants.end_with_thread(connection, thread_id, person, via)
             conversations.delete_thread(connection, thread_id)
             audit.record(connection, "thread_deleted", actor=person.name, via=via, thread_id=thread_id)
             return run_ids

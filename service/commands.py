@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from butler.approvals.show import approval
+from butler.approvals.actions import Action
+from butler.approvals.show import approval, for_whom
 from butler.commands import HOUSE_COMMANDS, HouseCommand, usage
 from butler.errors import ButlerError
 from butler.memory.compaction import Compactor
 from butler.people import Principal
 from butler.storage.database import Database
-from butler.types import Json, Verdict
+from butler.types import Verdict
 from nodes.context import Faculties
 from service.approvals import list_approvals
 from service.decisions import Decisions
@@ -82,15 +83,19 @@ class Commands:
         if not items:
             return "Nothing waits for a decision."
         self._showings.saw(person, [item.action_id for item in items], "chat")
-        lines = [self._line(approval(item, self._faculties.tools, self._faculties.redactor)) for item in items]
+        lines = [self._line(item, person) for item in items]
         if more:
             lines.append("There are more; decide these first.")
-        return "\n".join([*lines, "\nAnswer with `/approve CODE` or `/deny CODE reason`; /help tells more."])
+        if any(item.may_be_decided_by(person) for item in items):
+            lines.append("\nAnswer with `/approve CODE` or `/deny CODE reason`; /help tells more.")
+        return "\n".join(lines)
 
-    @staticmethod
-    def _line(shown: Json) -> str:
+    def _line(self, action: Action, person: Principal) -> str:
+        shown = for_whom(approval(action, self._faculties.tools, self._faculties.redactor), action, person)
         args = "\n".join(f"    {name}: {value!r}" for name, value in shown["args"].items())
-        return f"- **{shown['code']}** `{shown['tool']}` — {shown['reason']} ({shown['rule']}, {shown['risk']})\n{args}"
+        others = f"; waits for {', '.join(shown['waits_for'])}, not for you" if shown["waits_for"] else ""
+        about = f"{shown['rule']}, {shown['risk']}{others}"
+        return f"- **{shown['code']}** `{shown['tool']}` — {shown['reason']} ({about})\n{args}"
 
 
 def compaction_of(faculties: Faculties) -> Compactor:

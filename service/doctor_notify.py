@@ -40,7 +40,7 @@ def notifications(definitions: tuple[ChannelDefinition, ...], database_path: Pat
     """Who is told at all, whether they are users, and what does not arrive."""
     name = "notifications"
     if not definitions:
-        yield Finding(name, "good", "off; BUTLER_NOTIFY_URLS or notify.yml switches them on")
+        yield Finding(name, "good", "off as set here; BUTLER_NOTIFY_URLS or notify.yml switches them on")
         return
     channels = Channels(definitions)
     quiet = True

@@ -52,8 +52,12 @@ class Configuration:
         return ToolRegistry([house_tools(None, Redactor([])), *self.toolsets])
 
 
-def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Configuration:
-    """Read tools.yml, policy.yml and who is to be notified. Raises ConfigError with every fault of all of them."""
+def read_configuration(settings: Settings, environ: Mapping[str, str], *, channels: bool = True) -> Configuration:
+    """Read tools.yml, policy.yml and who is to be notified. Raises ConfigError with every fault of all of them.
+
+    Args:
+        channels: False where nothing is sent: the variables of notify.yml may be set for the server alone.
+    """
     problems: list[Problem] = []
     code = "invalid_config"
     toolsets: tuple[Toolset, ...] = ()
@@ -71,13 +75,10 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
         policy_file = load_policy_file(settings.config_dir / "policy.yml")
     except ConfigError as error:
         problems += error.problems
-    channels: list[ChannelDefinition] = []
-    for read in (
-        partial(owners_channels, settings.notify_urls),
-        partial(load_notify_file, settings.config_dir / "notify.yml", environ),
-    ):
+    found_channels: tuple[ChannelDefinition, ...] = ()
+    if channels:
         try:
-            channels += read()
+            found_channels = read_channels(settings, environ)
         except ConfigError as error:
             problems += error.problems
     policy = Policy(policy_file)
@@ -85,8 +86,25 @@ def read_configuration(settings: Settings, environ: Mapping[str, str]) -> Config
         problems += (*policy.mistaken_tools(tools.names()), *policy.mistaken_args(tools.specs()))
     if problems:
         raise ConfigError(problems, code)
-    secret_names.update(name for channel in channels for name in channel.variables)
-    return Configuration(settings, toolsets, policy, tuple(channels), frozenset(secret_names))
+    secret_names.update(name for channel in found_channels for name in channel.variables)
+    return Configuration(settings, toolsets, policy, found_channels, frozenset(secret_names))
+
+
+def read_channels(settings: Settings, environ: Mapping[str, str]) -> tuple[ChannelDefinition, ...]:
+    """Who is to be notified through what. Raises ConfigError with every fault of the variable and of notify.yml."""
+    problems: list[Problem] = []
+    found: list[ChannelDefinition] = []
+    for read in (
+        partial(owners_channels, settings.notify_urls),
+        partial(load_notify_file, settings.config_dir / "notify.yml", environ),
+    ):
+        try:
+            found += read()
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return tuple(found)
 
 
 def house_tools(database: Database | None, redactor: Redactor) -> Toolset:

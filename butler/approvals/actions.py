@@ -104,13 +104,18 @@ class Action:
         """The approval that this person has given already, where several are needed."""
         return next((one for one in self.approved_by or () if one["user_id"] == person.user_id), None)
 
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The names and roles that the policy lets decide now."""
+        named = self.deciders if self.deciders is not None else ["admin"]
+        later = self.escalate_to or [] if self.escalated_at is not None or self.escalation_is_due else []
+        return tuple(dict.fromkeys((*named, *later)))
+
     def may_be_decided_by(self, person: Principal) -> bool:
         """B6: an admin, or whom the policy names; never an agent, nor a requester whom the policy leaves out."""
         if person.role == "agent" or self._leaves_out(person):
             return False
-        named = set(self.deciders if self.deciders is not None else ["admin"])
-        if self.escalated_at is not None or self.escalation_is_due:
-            named.update(self.escalate_to or ())
+        named = set(self.waits_for)
         is_requester = person.user_id == self.requester_id
         return person.is_admin or bool(named & _words(person, is_requester=is_requester))
 

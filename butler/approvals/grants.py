@@ -16,9 +16,9 @@ from butler.canonical import fingerprint
 from butler.clock import stamp, stamp_in
 from butler.errors import ButlerError
 from butler.ids import new_id
-from butler.people import Principal
+from butler.people import HOUSE, Principal
 from butler.storage import audit
-from butler.storage.tables import grants, users
+from butler.storage.tables import grants, threads, users
 from butler.tools.registry import ToolRegistry
 from butler.types import Json, ToolSpec
 
@@ -77,29 +77,33 @@ class Grant:
     revoked_at: str | None
     action_id: str | None = None
     closed: bool = False
+    revoked_by: str | None = None
+    scope_name: str | None = None
+    """The name of the user that it is for; not stored."""
 
     @classmethod
     def of_row(cls, row: Row[Any]) -> Grant:
-        """Read a row of ``SELECT grants.*``."""
+        """Read a row of ``SELECT grants.*``, perhaps with the name."""
         return cls(**row._mapping)
 
     def state(self, tools: ToolRegistry | None = None) -> State:
-        """Whether it counts now, and if not, why."""
-        spec = tools.get(self.tool) if tools is not None else None
-        if tools is not None and (spec is None or bound_to(spec) != self.tool_digest):
-            return "void"
+        """Whether it counts now, and if not, why: what ended it first."""
+        if self.uses_left is not None and self.uses_left <= 0:
+            return "used_up"
         if self.revoked_at is not None:
-            return "revoked"
+            return "void" if self.revoked_by == HOUSE.name else "revoked"
         if self.expires_at is not None and self.expires_at <= stamp():
             return "expired"
-        return "used_up" if self.uses_left is not None and self.uses_left <= 0 else "live"
+        spec = tools.get(self.tool) if tools is not None else None
+        return "void" if tools is not None and (spec is None or bound_to(spec) != self.tool_digest) else "live"
 
     def public(self, tools: ToolRegistry | None = None) -> Json:
         """The grant as clients see it (http-api, *Small print*)."""
         return {
             "grant_id": self.grant_id, "tool": self.tool, "scope": self.scope, "scope_id": self.scope_id,
-            "args": self.args, "closed": self.closed, "expires_at": self.expires_at, "uses_left": self.uses_left,
-            "by": self.granted_by, "granted_at": self.granted_at, "action_id": self.action_id,
+            "scope_name": self.scope_name, "args": self.args, "closed": self.closed, "expires_at": self.expires_at,
+            "uses_left": self.uses_left, "by": self.granted_by, "granted_at": self.granted_at,
+            "action_id": self.action_id, "revoked_at": self.revoked_at, "revoked_by": self.revoked_by,
             "state": self.state(tools),
         }  # fmt: skip
 
@@ -155,6 +159,9 @@ COVERING = (
 )
 
 
+_NAMED = select(grants, users.c.name.label("scope_name")).outerjoin(users, users.c.user_id == grants.c.scope_id)
+
+
 def draft(action: Action, person: Principal, terms: Terms) -> Grant:
     """The grant that `terms` come to, not stored."""
     return Grant(
@@ -163,13 +170,14 @@ def draft(action: Action, person: Principal, terms: Terms) -> Grant:
         args=terms.args, granted_by=person.name, granted_at=stamp(), uses_left=terms.uses, revoked_at=None,
         expires_at=stamp_in(terms.expires_in) if terms.expires_in is not None else None,
         action_id=action.action_id, closed=terms.closed,
+        scope_name=action.requested_by if terms.scope == "user" else None,
     )  # fmt: skip
 
 
 def create(connection: Connection, action: Action, person: Principal, terms: Terms, via: str) -> Grant:
     """Store a grant for the tool of `action` on checked terms."""
     grant = draft(action, person, terms)
-    connection.execute(insert(grants).values(**vars(grant)))
+    connection.execute(insert(grants).values({name: value for name, value in vars(grant).items() if name in grants.c}))
     audit.record(connection, "granted", actor=person.name, via=via, thread_id=action.thread_id, run_id=action.run_id,
                  action_id=action.action_id, grant=grant.public(), wide=terms.wide)  # fmt: skip
     return grant
@@ -178,7 +186,7 @@ def create(connection: Connection, action: Action, person: Principal, terms: Ter
 def given_with(connection: Connection, action_id: str) -> Grant | None:
     """The latest grant that was given beside the approval of an action."""
     row = connection.execute(
-        select(grants).where(grants.c.action_id == action_id).order_by(grants.c.granted_at.desc()).limit(1)
+        _NAMED.where(grants.c.action_id == action_id).order_by(grants.c.granted_at.desc()).limit(1)
     ).first()
     return Grant.of_row(row) if row else None
 
@@ -219,12 +227,17 @@ def still_stands(connection: Connection, grant_id: str, digest: str) -> bool:
 def visible_to(
     connection: Connection, person: Principal, tools: ToolRegistry | None = None, *, everything: bool = False
 ) -> list[Grant]:
-    """Live grants, or all that ever were: every one for an admin, for a member those it gave or that are for it."""
-    query = select(grants).order_by(grants.c.granted_at, grants.c.grant_id)
+    """Live grants, or all that ever were: every one for an admin, for a member those it gave or that are for it.
+
+    Those for one of its threads are for it too.
+    """
+    query = _NAMED.order_by(grants.c.granted_at, grants.c.grant_id)
     if not everything:
         query = query.where(_live(stamp()))
     if not person.is_admin:
-        query = query.where(or_(grants.c.granted_by == person.name, grants.c.scope_id == person.user_id))
+        mine = select(threads.c.thread_id).where(threads.c.owner_id == person.user_id)
+        for_it = or_(grants.c.scope_id == person.user_id, grants.c.scope_id.in_(mine))
+        query = query.where(or_(grants.c.granted_by == person.name, for_it))
     found = [Grant.of_row(row) for row in connection.execute(query)]
     return [grant for grant in found if everything or grant.state(tools) == "live"]
 
@@ -233,8 +246,17 @@ def revoke(connection: Connection, grant_id: str, person: Principal, via: str) -
     """End a grant now. Raises ButlerError ``not_found`` when there is no such live grant for this person."""
     if grant_id not in {grant.grant_id for grant in visible_to(connection, person)}:
         raise ButlerError("not_found", f"There is no live grant {grant_id!r}.")
-    _end(connection, grant_id)
+    _end(connection, grant_id, person.name)
     audit.record(connection, "revoked", actor=person.name, via=via, grant_id=grant_id)
+
+
+def end_with_thread(connection: Connection, thread_id: str, person: Principal, via: str) -> None:
+    """End the live grants for a thread that this person deletes."""
+    of_thread = select(grants.c.grant_id).where(grants.c.scope == "thread", grants.c.scope_id == thread_id)
+    for grant_id in connection.scalars(of_thread.where(_live(stamp()))).all():
+        _end(connection, grant_id, person.name)
+        audit.record(connection, "revoked", actor=person.name, via=via, thread_id=thread_id, grant_id=grant_id,
+                     why="the thread was deleted")  # fmt: skip
 
 
 def exists_live(connection: Connection, grant_id: str) -> bool:
@@ -244,8 +266,8 @@ def exists_live(connection: Connection, grant_id: str) -> bool:
 
 
 def changed(connection: Connection, tools: ToolRegistry) -> Sequence[Grant]:
-    """Grants whose tool has another definition now; a tool that is only missing may come back as it was."""
-    rows = connection.execute(select(grants).where(grants.c.revoked_at.is_(None)))
+    """Live grants whose tool has another definition now; a tool that is only missing may come back as it was."""
+    rows = connection.execute(select(grants).where(_live(stamp())))
     found = [Grant.of_row(row) for row in rows]
     return [grant for grant in found if grant.state(tools) == "void" and tools.get(grant.tool) is not None]
 
@@ -253,14 +275,16 @@ def changed(connection: Connection, tools: ToolRegistry) -> Sequence[Grant]:
 def void(connection: Connection, tools: ToolRegistry) -> None:
     """End for good what a changed definition voided: changing it back must not bring them back (E3)."""
     for grant in changed(connection, tools):
-        _end(connection, grant.grant_id)
+        _end(connection, grant.grant_id, HOUSE.name)
         audit.record(
-            connection, "revoked", actor="butler", via="start", grant_id=grant.grant_id, tool=grant.tool,
+            connection, "revoked", actor=HOUSE.name, via=HOUSE.via, grant_id=grant.grant_id, tool=grant.tool,
             why="the definition of the tool has changed",
         )  # fmt: skip
 
 
-def _end(connection: Connection, grant_id: str) -> None:
+def _end(connection: Connection, grant_id: str, by: str) -> None:
     connection.execute(
-        update(grants).where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None)).values(revoked_at=stamp())
+        update(grants)
+        .where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None))
+        .values(revoked_at=stamp(), revoked_by=by)
     )

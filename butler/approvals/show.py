@@ -6,6 +6,7 @@ from typing import Any
 
 from butler.approvals.actions import Action
 from butler.canonical import canonical_json
+from butler.people import Principal
 from butler.redact import Redactor, mask_args
 from butler.tools.registry import ToolRegistry
 from butler.types import Json
@@ -42,6 +43,12 @@ def approval(action: Action, tools: ToolRegistry, redactor: Redactor) -> Json:
         "allowed_decisions": list(action.allowed_decisions) if action.status == "pending" else [],
         "status": action.status, "decision": decision, "execution": action.execution, **_shared(action, redactor),
     }  # fmt: skip
+
+
+def for_whom(shown: Json, action: Action, person: Principal) -> Json:
+    """An Approval with `waits_for`: who may decide it, where that is somebody else than `person`; otherwise None."""
+    others = action.status == "pending" and not action.may_be_decided_by(person)
+    return {**shown, "waits_for": list(action.waits_for) if others else None}
 
 
 def _shared(action: Action, redactor: Redactor) -> Json:

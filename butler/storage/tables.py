@@ -233,6 +233,7 @@ grants = Table(
     Column("revoked_at", String(32)),
     Column("action_id", String(64)),
     Column("closed", Boolean, nullable=False, server_default=text("0")),
+    Column("revoked_by", String(64)),
     CheckConstraint("scope IN ('thread', 'user', 'everyone')", name="scope_known"),
     Index("grants_of_tool", "tool"),
 )

@@ -33,7 +33,9 @@ def list_approvals(
     if context.invoked_subcommand is not None:
         return
     with remote() as server:
-        found = server.pages("/approvals", status="" if every else status, thread_id=thread)
+        found = server.pages(
+            "/approvals", status="" if every else status, thread_id=thread, waits_for=_asked(not as_json)
+        )
         if as_json:
             print(json_document({"items": list(found)}))
             return
@@ -47,7 +49,7 @@ def show(
 ) -> None:
     """Show approvals by code (while they wait) or by id (always)."""
     with remote() as server:
-        found = [required(one) for one in find(server, names)]
+        found = [required(one) for one in find(server, names, waits_for=not as_json)]
     if as_json:
         print(json_document({"items": found}))
         return
@@ -64,14 +66,24 @@ def _print_all(approvals: Iterable[Json], when_none: str) -> None:
         out.print(when_none)
 
 
-def find(server: Remote, names: Iterable[str]) -> list[Json | ButlerError]:
-    """The approvals with these codes or ids, in order; an error in the place of each that isn't there."""
+def find(server: Remote, names: Iterable[str], *, waits_for: bool = False) -> list[Json | ButlerError]:
+    """The approvals with these codes or ids, in order; an error in the place of each that isn't there.
+
+    `waits_for`: they say whom they wait for, if that is not the caller.
+    """
     wanted = [name.strip() for name in names]
     by_code: dict[str, Json] = {}
     for code in {name.upper() for name in wanted if is_code(name)}:
-        for item in server.get("/approvals", status="pending", code=code)["items"]:
+        for item in server.get("/approvals", status="pending", code=code, waits_for=_asked(waits_for))["items"]:
             by_code[code] = item
-    return [by_code.get(name.upper()) or _no_such(name) if is_code(name) else _by_id(server, name) for name in wanted]
+    return [
+        by_code.get(name.upper()) or _no_such(name) if is_code(name) else _by_id(server, name, waits_for)
+        for name in wanted
+    ]
+
+
+def _asked(wanted: bool) -> str:
+    return "true" if wanted else ""
 
 
 def is_code(name: str) -> bool:
@@ -94,11 +106,11 @@ def _no_such(code: str) -> ButlerError:
     )
 
 
-def _by_id(server: Remote, action_id: str) -> Json | ButlerError:
+def _by_id(server: Remote, action_id: str, waits_for: bool) -> Json | ButlerError:
     if not action_id or not all(char.isalnum() or char in "-_" for char in action_id):
         return ButlerError("invalid_request", f"{visible(action_id)!r} is neither a code nor an id.")
     try:
-        return server.get(f"/approvals/{action_id}")
+        return server.get(f"/approvals/{action_id}", waits_for=_asked(waits_for))
     except ButlerError as error:
         if error.code != "not_found":
             raise

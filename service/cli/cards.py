@@ -125,7 +125,9 @@ def decision_lines(decision: Json, args: Json) -> list[str]:
 
 
 def answer_lines(approval: Json) -> list[str]:
-    """The commands that answer it."""
+    """The commands that answer it; for those who may not decide, whom it waits for."""
+    if approval.get("waits_for"):
+        return [f"waits for {', '.join(map(visible, approval['waits_for']))}, not for you"]
     name = visible(approval["code"] or approval["action_id"])
     ways = {
         "approve": f"butler approve {name}",

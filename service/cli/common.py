@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from service.wiring import Configuration
 
 
-def configuration() -> Configuration:
-    """The checked configuration of the working directory. Raises ConfigError."""
+def configuration(*, channels: bool = True) -> Configuration:
+    """The checked configuration of the working directory; `channels`: who is to be notified too. Raises ConfigError."""
     # Imported here: it brings the model libraries along, which take a second that `user add` need not wait.
     from service.wiring import read_configuration
 
-    return read_configuration(load_settings(), read_environment().values)
+    return read_configuration(load_settings(), read_environment().values, channels=channels)
 
 
 def counted(configuration: Configuration) -> str:

@@ -129,7 +129,7 @@ def _decide(names: Sequence[str], prepare: Prepare, seconds: float | None, as_js
     left = 0
     answers: list[Answer] = []
     with remote() as server:
-        for name, found in zip(names, find(server, names), strict=True):
+        for name, found in zip(names, find(server, names, waits_for=not as_json), strict=True):
             if isinstance(found, ButlerError):
                 answers.append(Answer(name, error=found))
                 continue

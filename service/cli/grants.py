@@ -91,7 +91,7 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """Show which recorded calls a grant would have covered; nothing is granted."""
-    grant = wish(scope, match or (), any_arguments, closed, expires_in, uses, confirm=False)
+    grant = wish(scope, match or (), any_arguments, closed, expires_in, uses, confirm=False, option="--scope")
     with remote() as server:
         approval = required(*find(server, [name]))
         path = f"/approvals/{approval['action_id']}/grant"

@@ -53,12 +53,15 @@ def _glob_list(text: str) -> list[str] | None:
 
 def wish(
     scope: str | None, matches: Sequence[str], any_arguments: bool, closed: bool, expires_in: str, uses: int | None,
-    confirm: bool,
+    confirm: bool, *, option: str = "--grant",
 ) -> Json | None:  # fmt: skip
-    """The `grant` of the HTTP contract; None without a scope. Raises typer.BadParameter for what means nothing."""
+    """The `grant` of the HTTP contract; None without a scope, which `option` would give.
+
+    Raises: typer.BadParameter for what means nothing.
+    """
     if scope is None:
         if matches or any_arguments or closed or expires_in or uses is not None or confirm:
-            raise typer.BadParameter("these options belong to a grant; say with --grant for whom it is")
+            raise typer.BadParameter(f"these options belong to a grant; say with {option} for whom it is")
         return None
     if any_arguments and (matches or closed):
         raise typer.BadParameter("--any-arguments excludes --match and --closed")
@@ -93,6 +96,18 @@ def print_preview(out: Console, tool: str, preview: Json) -> None:
     print_fields(out, "", fields)
 
 
+def in_shell_words(error: ButlerError, name: str, grant: Json) -> ButlerError:
+    """The server's word that a grant is not confirmed, with the options that this shell has for it."""
+    if "confirm" not in (error.extras.get("problem", {}).get("needs") or ()):
+        return error
+    return ButlerError(
+        error.code,
+        f"Such a wide grant needs --confirm. `butler grants preview {visible(name)} --scope {grant['scope']} …` with "
+        "the same --match or --any-arguments shows what it would have covered. Nothing was decided.",
+        **error.extras,
+    )
+
+
 def refuse_what_needs_more(preview: Json, grant: Json) -> None:
     """Raises ButlerError ``forbidden`` or ``invalid_request`` for a grant that the server would not take."""
     needs = set(preview.get("needs") or ())
@@ -111,13 +126,21 @@ def grant_fields(grant: Json) -> list[Field]:
     if grant.get("closed"):
         args.append("and no other arguments")
     whom = {"thread": "calls of the thread", "user": "whatever is asked for by the user", "everyone": "everyone"}
-    scope_id = f" {visible(grant['scope_id'])}" if grant.get("scope_id") else ""
+    one = grant.get("scope_name") or grant.get("scope_id")
+    who = visible(whom.get(grant["scope"], str(grant["scope"]))) + (f" {visible(one)}" if one else "")
     fields: list[Field] = [
         ("matches", args or ["any arguments"]),
-        ("for", [visible(whom.get(grant["scope"], str(grant["scope"]))) + scope_id]),
+        (
+            "for",
+            [who],
+        ),
         ("until", [visible(str(grant.get("expires_at") or "it is revoked"))]),
         ("uses left", [str(grant["uses_left"]) if grant.get("uses_left") is not None else "any number"]),
     ]
     if grant.get("by"):
         fields.append(("given by", [f"{visible(str(grant['by']))} at {visible(str(grant.get('granted_at')))}"]))
+    if grant.get("state") == "void":
+        fields.append(("ended", ["the tool is defined otherwise now"]))
+    elif grant.get("revoked_by"):
+        fields.append(("ended", [f"by {visible(str(grant['revoked_by']))} at {visible(str(grant['revoked_at']))}"]))
     return fields

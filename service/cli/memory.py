@@ -19,6 +19,7 @@ from butler.storage import memories
 from butler.storage.memories import Source
 from butler.storage.users import OWNER, find_user
 from config.environment import read_environment
+from config.problems import ConfigError
 from config.settings import load_settings
 from service.cli.common import configuration, open_database
 from service.memory import erase_all, memory_item
@@ -123,4 +124,9 @@ def _with(name: str, work: Callable[[Connection, Principal], T]) -> T:
 
 
 def _masked(text: str) -> str:
-    return configuration().redactor(read_environment().values).text(text)
+    try:
+        read = configuration()
+    except ConfigError:
+        # What notify.yml needs may be set for the server alone; then its secrets are not here either.
+        read = configuration(channels=False)
+    return read.redactor(read_environment().values).text(text)

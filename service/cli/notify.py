@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from config.settings import Settings
+from config.environment import read_environment
+from config.problems import ConfigError
+from config.settings import Settings, load_settings
 from service.address import read_url
 from service.cli.common import configuration, open_database
 from service.cli.exits import FAILED
@@ -51,14 +53,19 @@ def notify_list() -> None:
     from service.doctor_notify import failing, sentence
     from service.notify import queue
     from service.notify.channels import Channels
+    from service.wiring import read_channels
 
-    read = configuration()
-    with open_database(read.settings) as database:
+    settings = load_settings()
+    with open_database(settings) as database:
         counts = database.write_now(queue.counts)
         troubles = database.write_now(failing)
     for status in STATUSES:
         print(f"{status}: {counts.get(status, 0)}")
-    channels = Channels(read.channels)
+    try:
+        # Only for the services' names: the variables of notify.yml may be set for the server alone.
+        channels = Channels(read_channels(settings, read_environment().values))
+    except ConfigError:
+        channels = Channels(())
     for trouble in troubles:
         print(f"failing: {sentence(trouble, channels)}")
     if not troubles:

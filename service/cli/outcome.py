@@ -13,6 +13,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.cards import WORDS, decision_lines
 from service.cli.exits import DONE, FAILED, PARKED, exit_status
+from service.cli.grantwish import in_shell_words
 from service.cli.plain import visible, visible_lines
 from service.cli.remote import Remote
 
@@ -75,7 +76,8 @@ def send(server: Remote, answers: Sequence[Answer]) -> None:
         try:
             _take(todo[0], server.post(f"/approvals/{_id(todo[0])}", todo[0].body))
         except ButlerError as error:
-            todo[0].error = error
+            grant = (todo[0].body or {}).get("grant")
+            todo[0].error = in_shell_words(error, todo[0].name, grant) if grant else error
         return
     for start in range(0, len(todo), MOST_AT_ONCE):
         batch = todo[start : start + MOST_AT_ONCE]

@@ -34,7 +34,7 @@ def policy_test(
 ) -> None:
     """Print the verdict on a call, the winning rule and every rule that matched; grants are not asked."""
     args = json_object(arguments)
-    read = configuration()
+    read = configuration(channels=False)
     if name is not None and role is None:
         role = _known_role(read.settings.database_path, name)
     spec = read.tools.get(tool)
@@ -68,7 +68,7 @@ def policy_check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Name rules that can never win, rules hardly meant so, tools without a rule, and what this policy would change."""
-    read = configuration()
+    read = configuration(channels=False)
     looked_at = read.policy
     if policy is not None:
         looked_at = Policy(load_policy_file(policy))

@@ -12,10 +12,10 @@ from butler.storage.tokens import Token, create_token, live_tokens
 from butler.storage.users import the_user
 from config.settings import load_settings
 from service import auth
+from service.cli.grantwish import seconds
 from service.cli.users import AsJson, Name, changed, operator, show
 
 token_app = typer.Typer(help="Tokens of a user; only hashes are kept.", no_args_is_help=True)
-DAY_SECONDS = 86_400
 TokenId = Annotated[str | None, typer.Argument(help="Which token, as `list` shows it.")]
 
 
@@ -23,13 +23,14 @@ TokenId = Annotated[str | None, typer.Argument(help="Which token, as `list` show
 def token_create(
     name: Name,
     label: Annotated[str, typer.Option(help="What it is for, such as the device.")] = "extra",
-    expires_in: Annotated[int | None, typer.Option("--expires-in", min=1, help="Days until it ends.")] = None,
+    expires_in: Annotated[str, typer.Option(help="How long it works: 90 (days), 15m, 8h, 7d.", metavar="TIME")] = "",
 ) -> None:
     """Make one more token and print it, alone on the last line."""
 
+    lasts = seconds(f"{expires_in}d" if expires_in.isdecimal() else expires_in) if expires_in else None
+
     def make(connection: Connection) -> tuple[Token, str]:
-        person, seconds = the_user(connection, name), expires_in * DAY_SECONDS if expires_in else None
-        return create_token(connection, person, operator(), label=label, expires_in=seconds)
+        return create_token(connection, the_user(connection, name), operator(), label=label, expires_in=lasts)
 
     kept, secret = changed(make)
     _print_once(f"{name} has a new token, {kept.token_id} ({kept.label}){_until(kept)}.", secret)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from butler.approvals.actions import Action
-from butler.approvals.show import approval
+from butler.approvals.show import approval, for_whom
 from butler.types import Json
 from service.approvals import list_approvals
 from service.butler import ButlerService
@@ -29,6 +29,15 @@ class ApprovalsQuery(BaseModel):
     code: Annotated[str, Field(max_length=8)] = ""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: str = ""
+    waits_for: bool = False
+
+
+class ApprovalQuery(BaseModel):
+    """Whether to say who may decide it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    waits_for: bool = False
 
 
 def approval_routes() -> APIRouter:
@@ -50,13 +59,15 @@ def approval_routes() -> APIRouter:
         )
         faculties = service.faculties
         shown = [approval(action, faculties.tools, faculties.redactor) for action in items]
+        if query.waits_for:
+            shown = [for_whom(one, action, person) for one, action in zip(shown, items, strict=True)]
         return json_response({"items": shown, "next_cursor": cursor})
 
     @router.get("/approvals/{action_id}")
-    async def one(request: Request, action_id: str) -> Response:
+    async def one(request: Request, action_id: str, query: Annotated[ApprovalQuery, Query()]) -> Response:
         """One approval."""
         service, person = service_of(request), caller(request)
-        shown = await service.approval(person, action_id)
+        shown = await service.approval(person, action_id, waits_for=query.waits_for)
         if shown["status"] == "pending":
             service.showings.saw(person, [action_id], face(request))
         return json_response(shown)

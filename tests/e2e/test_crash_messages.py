@@ -132,12 +132,13 @@ def test_a_run_that_was_done_stays_as_it_was(make_butler: MakeButler) -> None:
 def test_decided_actions_and_grants_survive(make_butler: MakeButler) -> None:
     server = make_butler().start()
     owner = server.client()
-    parked = park(owner, fresh())
+    prefix = fresh()
+    parked = park(owner, f"{prefix} 1")
     [action] = parked["approvals"]
-    owner.decided(parked["thread_id"], approve(action, grant={"scope": "thread"}))
+    owner.decided(parked["thread_id"], approve(action, grant={"scope": "thread", "args": {"text": f"{prefix} *"}}))
     decided, grants = owner.approval(action["action_id"]), owner.get("/grants")["items"]
     server.restart()
     assert owner.approval(action["action_id"]) == decided
     assert owner.get("/grants")["items"] == grants
     assert len(grants) == 1
-    assert owner.chat(call("append_line", fresh()), parked["thread_id"])["status"] == "done"
+    assert owner.chat(call("append_line", f"{prefix} 2"), parked["thread_id"])["status"] == "done"

@@ -197,3 +197,17 @@ def was_shown(owner: Client, action: Json) -> bool:
     """Whether the audit names the owner among those who were shown the action."""
     rows = owner.get("/audit", action_id=action["action_id"], event="shown")["items"]
     return "owner" in [row["actor"] for row in rows]
+
+
+def test_deleting_a_thread_ends_its_grants_which_its_owner_has_seen(
+    butler: ButlerServer, owner: Client, member: Client
+) -> None:
+    one = park(member, fresh("short-lived"))["approvals"][0]
+    wish = {"decision": "approve", "grant": {"scope": "thread"}}
+    grant = owner.post(f"/approvals/{one['action_id']}", wish).json()["grant"]
+    assert grant["grant_id"] in {item["grant_id"] for item in member.get("/grants")["items"]}
+    member.when_status(one["thread_id"], "idle")
+    assert member.request("DELETE", f"/threads/{one['thread_id']}").status_code == 204
+    assert grant["grant_id"] not in {item["grant_id"] for item in owner.get("/grants")["items"]}
+    [ended] = [item for item in owner.get("/grants", all="true")["items"] if item["grant_id"] == grant["grant_id"]]
+    assert (ended["state"], ended["revoked_by"]) == ("revoked", "mia")

@@ -233,3 +233,19 @@ def test_a_pending_approval_is_found_by_its_code_alone(owner: Client) -> None:
         one["action_id"]
     ]
     assert owner.get("/approvals", code="22222222")["items"] == []
+
+
+def test_who_may_not_decide_is_told_who_may_and_no_command(butler: ButlerServer, owner: Client, member: Client) -> None:
+    one = park(member, fresh("not mine"))["approvals"][0]
+    token = str(member.token)
+    listed = shell(butler, "approvals", BUTLER_TOKEN=token).stdout
+    card = listed[listed.index(f"{one['code']}  append_line") :]
+    assert "waits for admin, not for you" in card
+    assert f"butler approve {one['code']}" not in listed
+    assert "waits for admin" in shell(butler, "approvals", "show", one["action_id"], BUTLER_TOKEN=token).stdout
+    typed = member.chat("/approvals")["reply"]
+    assert "waits for admin, not for you" in typed
+    assert "/approve CODE" not in typed
+    assert f"butler approve {one['code']}" in shell(butler, "approvals").stdout
+    assert "/approve CODE" in owner.chat("/approvals")["reply"]
+    assert member.approval(one["action_id"]) == one == owner.approval(one["action_id"])

@@ -34,6 +34,7 @@ def test_a_grant_lets_later_calls_pass_until_it_is_revoked(butler: ButlerServer,
     listed = shell(butler, "grants")
     assert f"{grant['grant_id']}  append_line" in listed.stdout
     assert f'matches     text = "{prefix} *"' in listed.stdout
+    assert "for         whatever is asked for by the user owner\n" in listed.stdout
     done = shell(butler, "grants", "revoke", grant["grant_id"])
     assert (done.returncode, done.stdout) == (0, f"{grant['grant_id']}: revoked\n")
     assert owner.chat(call("append_line", f"{prefix} 3"))["status"] == "parked"

@@ -66,3 +66,18 @@ def test_mistakes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_secret_is_masked(capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, "add", "key sesame-open", "--user", "ann")
     assert "key ***" in told(capsys, "list", "--user", "ann")
+
+
+def test_a_variable_that_only_the_server_has_is_not_needed(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "config").mkdir()
+    (home / "config" / "notify.yml").write_text(
+        'people:\n  - user: ann\n    urls: ["json://b:${PHONE_WORD}@127.0.0.1:9/"]\n'
+    )
+    monkeypatch.delenv("PHONE_WORD", raising=False)
+    told(capsys, "add", "likes tea", "--user", "ann")
+    monkeypatch.setenv("PHONE_WORD", "planted-word-77")
+    told(capsys, "add", "says planted-word-77", "--user", "ann")
+    listed = told(capsys, "list", "--user", "ann")
+    assert "likes tea" in listed and "says ***" in listed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,17 @@ def test_a_new_token_stands_alone_on_the_last_line_and_works(capsys: Capture) ->
     assert [token["label"] for token in listed] == ["", "phone"]
     assert listed[0]["expires_at"] is None and listed[1]["expires_at"] is not None
     assert all(len(token["token_id"]) == 8 for token in listed)
+
+
+def test_how_long_a_token_works_is_days_or_has_a_unit(capsys: Capture) -> None:
+    for text in ("2", "2d", "48h"):
+        assert run(["user", "token", "create", "ann", "--label", text, "--expires-in", text]) == 0
+    assert run(["user", "token", "create", "ann", "--expires-in", "0"]) == 2
+    capsys.readouterr()
+    run(["user", "token", "list", "ann", "--json"])
+    made = [token for token in json.loads(capsys.readouterr().out) if token["label"]]
+    spans = [datetime.fromisoformat(one["expires_at"]) - datetime.fromisoformat(one["created_at"]) for one in made]
+    assert [round(span.total_seconds()) for span in spans] == [172_800] * 3
 
 
 def test_a_rotated_token_ends_and_its_follower_works(capsys: Capture) -> None:

@@ -140,7 +140,39 @@ def test_what_a_changed_definition_voided_stays_void_when_it_is_changed_back(dat
         assert len(database.write_now(partial(grants.visible_to, person=ADMIN))) == left
     assert database.write_now(audited)[-1] == "revoked"
     [ended] = database.write_now(partial(grants.visible_to, person=ADMIN, everything=True))
-    assert (ended.state(now), ended.state(registry(tool("act")))) == ("void", "revoked")
+    assert (ended.state(now), ended.state(registry(tool("act")))) == ("void", "void")
+
+
+def test_what_ended_a_grant_first_is_what_is_told_and_nothing_ends_it_again(
+    database: Database, clock: MovingClock
+) -> None:
+    limits: list[Json] = [{}, {"uses": 1}, {"expires_in": 60}, {}]
+    revoked, spent, short, live = (
+        give(database, call(database, text), args={"text": f"{text}*"}, **more)
+        for text, more in zip("abcd", limits, strict=True)
+    )
+    database.write_now(lambda c: grants.revoke(c, revoked.grant_id, ADMIN, "test"))
+    assert call(database, "b1").status == "allowed"
+    clock.move(61)
+    now = registry(tool("act", digest="another"))
+    before = list(database.write_now(audited))
+    database.write_now(partial(grants.void, tools=now))
+    assert list(database.write_now(audited)) == [*before, "revoked"]
+    found = database.write_now(partial(grants.visible_to, person=ADMIN, everything=True))
+    told = {grant.grant_id: (grant.state(now), grant.revoked_by) for grant in found}
+    assert told == {
+        revoked.grant_id: ("revoked", "ada"), spent.grant_id: ("used_up", None),
+        short.grant_id: ("expired", None), live.grant_id: ("void", "butler"),
+    }  # fmt: skip
+
+
+def test_a_grant_for_a_user_says_the_name(database: Database) -> None:
+    given = give(database, call(database, person=MIA), scope="user")
+    everyone = give(database, call(database, "b", thread_id="u", person=MAX), scope="everyone")
+    found = database.write_now(partial(grants.visible_to, person=ADMIN))
+    assert {grant.grant_id: grant.public()["scope_name"] for grant in found} == {
+        given.grant_id: "mia", everyone.grant_id: None
+    }  # fmt: skip
 
 
 def test_a_refuse_rule_and_an_approve_rule_beat_it_and_spend_nothing(database: Database) -> None:

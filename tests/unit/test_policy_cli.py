@@ -300,3 +300,17 @@ def test_checking_changes_nothing_in_the_database(home: Path, past: Past, capsys
     printed(capsys, "check")
     after = {path.name: path.read_bytes() for path in (home / ".butler").iterdir() if not path.name.endswith("-shm")}
     assert after == before
+
+
+def test_variables_that_only_notify_yml_uses_are_needed_where_something_is_sent(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BOB_URL", raising=False)
+    (home / "config" / "notify.yml").write_text('people: [{user: bob, urls: ["${BOB_URL}"]}]')
+    assert "verdict: approve" in printed(capsys, "test", "run_command", "{}")
+    printed(capsys, "check")
+    assert run(["notify", "list"]) == 0
+    assert "No channel fails." in capsys.readouterr().out
+    for command in (["notify", "test"], ["doctor"]):
+        assert run(command) == 2
+        assert "'BOB_URL' is not set" in capsys.readouterr().err

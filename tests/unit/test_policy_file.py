@@ -66,6 +66,7 @@ def test_approvers_who_may_be_enough_are_no_fault(keys: str, tmp_path: Path) -> 
          "rule's is 'refuse'"),
         ("verdict: refuse\nescalate_to: [ann]", "5: escalate_to: has a meaning only with verdict 'approve'"),
         ("verdict: ask\nescalate_to: [ann]", "5: escalate_to: needs escalate_after"),
+        ("verdict: ask\nexpires_in: 1h", "5: expires_in: expected a number of seconds, such as 3600 for an hour"),
         ("verdict: ask\nescalate_after: 60\nexpires_in: 60", "5: escalate_after: must be less than expires_in (60)"),
         ("verdict: ask\nescalate_after: 0", "5: escalate_after: expected greater than 0, got 0"),
         ("verdict: ask\nescalate_after: 9\nescalate_to: [agent]", "6: escalate_to: an 'agent' can never decide"),
@@ -84,3 +85,15 @@ def test_what_can_not_be_is_a_fault_with_its_line(keys: str, fault: str, tmp_pat
         load(tmp_path, keys)
     [problem] = map(str, caught.value.problems)
     assert problem.startswith(f"policy.yml:{fault}"), problem
+
+
+@pytest.mark.parametrize("name", ["x\\ny", "\\u202eyx", "\\t"])
+def test_a_rules_name_has_no_character_that_can_not_be_seen(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(f'rules:\n  - name: "{name}"\n    tool: run\n    verdict: ask\n')
+    with pytest.raises(ConfigError) as refused:
+        load_policy_file(path, cwd=tmp_path)
+    [problem] = refused.value.problems
+    assert str(problem).startswith("policy.yml:2: name: ")
+    assert "can't be seen" in str(problem)
+    assert "\n" not in str(problem)

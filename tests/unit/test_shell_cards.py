@@ -63,6 +63,12 @@ def test_a_card_has_everything_that_a_decider_needs() -> None:
     ]
 
 
+def test_a_card_for_somebody_who_may_not_decide_names_who_may_and_no_command() -> None:
+    lines = shown(approval({"text": "hello"}, waits_for=["admin", "mia"]))
+    assert "  answer      waits for admin, mia, not for you" in lines
+    assert not [line for line in lines if "butler approve" in line or "butler deny" in line]
+
+
 def test_a_long_argument_is_never_cut() -> None:
     text = "x" * 50_000
     assert f'  arguments   text = "{text}"' in shown(approval({"text": text}))

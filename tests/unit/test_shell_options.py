@@ -15,7 +15,7 @@ from service.cli import run
 from service.cli.approvals import is_code
 from service.cli.editor import edit_arguments, read_arguments
 from service.cli.exits import worst
-from service.cli.grantwish import seconds, wish
+from service.cli.grantwish import in_shell_words, seconds, wish
 
 
 @pytest.mark.parametrize(
@@ -169,3 +169,18 @@ def test_commands_can_be_completed_by_the_shell(
         monkeypatch.setenv(name, value)
     assert run([]) == 0
     assert set(capsys.readouterr().out.split()) == {"approvals", "approve"}
+
+
+def test_grant_options_without_a_scope_name_the_option_of_that_command() -> None:
+    for option in ("--grant", "--scope"):
+        with pytest.raises(typer.BadParameter, match=f"say with {option} for whom"):
+            wish(None, ["text=Foo*"], False, False, "", None, False, option=option)
+
+
+def test_what_the_server_says_about_a_wide_grant_is_told_with_the_options_of_the_shell() -> None:
+    said = ButlerError("invalid_request", "needs `confirm: true`", problem={"needs": ["confirm"]})
+    told = in_shell_words(said, "K7QF2", {"scope": "everyone"})
+    assert "--confirm" in told.detail and "butler grants preview K7QF2 --scope everyone" in told.detail
+    assert "confirm: true" not in told.detail
+    other = ButlerError("not_found", "gone")
+    assert in_shell_words(other, "K7QF2", {"scope": "everyone"}) is other

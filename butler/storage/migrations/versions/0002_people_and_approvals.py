@@ -53,6 +53,7 @@ def upgrade() -> None:
     op.create_index("actions_pending_named", "actions", place, sqlite_where=named, postgresql_where=named)
     op.add_column("grants", sa.Column("action_id", sa.String(length=64), nullable=True))
     op.add_column("grants", sa.Column("closed", sa.Boolean(), server_default=sa.text("0"), nullable=False))
+    op.add_column("grants", sa.Column("revoked_by", sa.String(length=64), nullable=True))
     _create_sightings()
     _create_notifications()
     _create_links()
@@ -66,6 +67,7 @@ def downgrade() -> None:
     op.drop_column("audit", "hash")
     for table in ("audit_head", "links", "notifications", "sightings"):
         op.drop_table(table)
+    op.drop_column("grants", "revoked_by")
     op.drop_column("grants", "closed")
     op.drop_column("grants", "action_id")
     op.drop_index("actions_pending_named", "actions")
