@@ -60,6 +60,7 @@ class Settled:
     """What one of many decisions led to; `error` when it was refused, and then nothing else."""
 
     named: Named
+    action_id: str = ""
     action: Action | None = None
     given: Given | None = None
     error: ButlerError | None = None
@@ -131,8 +132,13 @@ class Decisions:
     ) -> Decided:  # fmt: skip
         lease = self._runs.lease()
 
+        at: list[tuple[str, Decision]] = []
+
         def transaction(connection: Connection) -> tuple[list[Action], dict[str, Given], Run | None]:
-            done = [self._one(connection, *chosen, person, via) for chosen in choose(connection)]
+            done = []
+            for chosen in choose(connection):
+                at[:] = [chosen]
+                done.append(self._one(connection, *chosen, person, via))
             decided = [action for action, _ in done]
             if use is not None:
                 use(connection)
@@ -153,8 +159,10 @@ class Decisions:
         try:
             decided, given, woken = await self._database.write(transaction)
         except ButlerError as error:
+            for action_id, decision in at:
+                await self._add_preview(error, action_id, decision, person)
             if error.code in REFUSALS:
-                await self._note_refusal(error, person, via, choose)
+                await self._note_refusal(error, person, via, choose, {action_id for action_id, _ in at})
             elif error.code == "not_found":
                 await self._database.write(
                     partial(note_hidden, named=named, thread_id=thread_id, person=person, via=via)
@@ -185,19 +193,25 @@ class Decisions:
     def _one(
         self, connection: Connection, action_id: str, decision: Decision, person: Principal, via: str
     ) -> tuple[Action, Given | None]:
-        """Decide one action; a refused grant says what it would have covered."""
-        try:
-            action = decide(connection, action_id, decision, person, via=via, judge=self._judge)
-        except ButlerError as error:
-            if decision.grant is not None and "needs" in error.extras:
-                error.extras["preview"] = preview_for(connection, action_id, decision.grant, person, self._judge)
-            raise
+        action = decide(connection, action_id, decision, person, via=via, judge=self._judge)
         if conversations.get_run(connection, action.run_id) is None:
             raise ButlerError("not_found", "The thread of this approval has been deleted.")
         if decision.grant is None:
             return action, None
         grant = grants.given_with(connection, action_id)
         return action, Given(grant, note_on(action, person, self._judge)) if grant else None
+
+    async def _add_preview(self, error: ButlerError, action_id: str, decision: Decision, person: Principal) -> None:
+        """Say of a grant that lacks something what it would have covered; looked up while nobody waits to write."""
+        if decision.grant is None or "needs" not in error.extras:
+            return
+        look = partial(preview_for, action_id=action_id, wish=decision.grant, person=person, judge=self._judge)
+        try:
+            error.extras["preview"] = await self._database.read(look)
+        except ButlerError as gone:
+            # Somebody else has decided it in the meantime.
+            error.extras["preview"] = None
+            error.add_note(gone.detail)
 
     @carried_through
     async def many(self, named: Sequence[Named], person: Principal, via: str) -> list[Settled]:
@@ -217,6 +231,8 @@ class Decisions:
         for run in woken:
             self._runs.drive(run, fresh=False if self._runs.logs.get(run.run_id) else None)
         for one in settled:
+            if one.error is not None:
+                await self._add_preview(one.error, one.action_id, one.named.decision, person)
             if one.action is None or one.action.status == "pending":
                 continue
             self._runs.stir(one.action.run_id)
@@ -234,31 +250,40 @@ class Decisions:
                 action, given = self._one(connection, action_id, one.decision, person, via)
         except ButlerError as error:
             if error.code in REFUSALS:
-                self._record_refusal(connection, error, action_id, one.decision, person, via)
+                self._record_refusal(connection, error.code, action_id, one.decision, person, via)
             elif error.code == "not_found":
                 note_hidden(connection, [one], None, person, via)
-            return Settled(one, error=error)
-        return Settled(one, action, given)
+            return Settled(one, action_id=action_id, error=error)
+        return Settled(one, action_id, action, given)
 
-    async def _note_refusal(self, error: ButlerError, person: Principal, via: str, choose: Choose) -> None:
-        """A valid decision by someone who may not decide is audited (http-api, *Resume*)."""
+    async def _note_refusal(
+        self, error: ButlerError, person: Principal, via: str, choose: Choose, refused: set[str]
+    ) -> None:
+        """A valid decision by someone who may not decide is audited (http-api, *Resume*).
+
+        Of several, the one that was refused, and those that are not theirs either; not what they might have decided.
+        """
 
         def transaction(connection: Connection) -> None:
             for action_id, decision in choose(connection):
-                self._record_refusal(connection, error, action_id, decision, person, via)
+                action = ledger.get(connection, action_id)
+                if action_id in refused:
+                    self._record_refusal(connection, error.code, action_id, decision, person, via)
+                elif action is not None and not action.may_be_decided_by(person):
+                    self._record_refusal(connection, "not_an_approver", action_id, decision, person, via)
 
         await self._database.write(transaction)
 
     @staticmethod
     def _record_refusal(
-        connection: Connection, error: ButlerError, action_id: str, decision: Decision, person: Principal, via: str
+        connection: Connection, code: str, action_id: str, decision: Decision, person: Principal, via: str
     ) -> None:
         action = ledger.get(connection, action_id)
         wish = {"grant": {"scope": decision.grant.scope, "args": decision.grant.args}} if decision.grant else {}
         audit.record(
             connection, "attempt_refused", actor=person.name, via=via, action_id=action_id,
             thread_id=action.thread_id if action else None, run_id=action.run_id if action else None,
-            code=error.code, decision=decision.kind, **wish,
+            code=code, decision=decision.kind, **wish,
         )  # fmt: skip
 
     async def escalate(self, moment: str) -> None:

@@ -86,17 +86,42 @@ def _is_missing_script(item: str, cwd: Path) -> bool:
 
 
 def deciders(rules: tuple[RuleDefinition, ...], database_path: Path) -> Iterator[Finding]:
-    """Whether everyone whom a rule lets decide exists; before the first start there is nobody to look up."""
-    users = _users(database_path)
-    if users is None:
+    """Whether everyone whom a rule lets decide exists, and whether they are enough.
+
+    Before the first start there is nobody to look up.
+    """
+    people = _people(database_path)
+    if people is None:
         return
-    known = {*ROLES, "requester", *users}
+    known = {*ROLES, "requester", *(name for name, _, _ in people)}
+    active = {name: role for name, role, disabled in people if disabled is None and role != "agent"}
     for rule in rules:
+        yield from _enough_people(rule, active)
         for word in dict.fromkeys((*(rule.deciders or ()), *rule.escalate_to)):
             if word not in known:
                 guess = did_you_mean(word, known)
                 detail = f"{rule.source}: {rule.name}: {word!r} is no user and no role{guess}; admins can decide"
                 yield Finding("deciders", "note", detail)
+
+
+def _enough_people(rule: RuleDefinition, active: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether those who may sign in can give the approvals that a rule wants; `active` has their roles by name."""
+    # Without any admin, the first start of the server is still to come: it adds the owner.
+    if rule.verdict != "approve" or "admin" not in active.values():
+        return
+    named = {*(rule.deciders or ("admin",)), *rule.escalate_to}
+    able = {name for name, role in active.items() if role == "admin" or named & {name, role}}
+    needed, place = rule.approvals_needed, f"{rule.source}: {rule.name}"
+    waits = "it waits for ever" if rule.expires_in is None else "it can only expire"
+    if "requester" not in named and len(able) < needed:
+        yield Finding("deciders", "note", f"{place}: takes {needed} people, but only {len(able)} may decide; {waits}")
+        return
+    # Where a rule names deciders, a requester who is none of them may not decide, admin or not.
+    for name in sorted(able):
+        left_out = rule.deciders is not None and not {name, active[name], "requester"} & named
+        if left_out and len(able) - 1 < needed:
+            detail = f"{place}: asked by {name}, too few others may decide ({len(able) - 1} of {needed}); {waits}"
+            yield Finding("deciders", "note", detail)
 
 
 def data_directory(path: Path) -> Finding:
@@ -150,13 +175,13 @@ def audit_chain(path: Path) -> Iterator[Finding]:
         yield Finding(name, "good", f"the last {report.count} rows hold together, head {report.head}")
 
 
-def _users(path: Path) -> set[str] | None:
-    """The users' names; None where there is no database that could tell, which `database` reports."""
+def _people(path: Path) -> list[tuple[str, str, str | None]] | None:
+    """Every user's name, role and time of disabling; None without a database that could tell, which `database` says."""
     if not path.exists():
         return None
     try:
         with closing(_open(path)) as connection:
-            return {str(name) for (name,) in connection.execute("SELECT name FROM users")}
+            return connection.execute("SELECT name, role, disabled_at FROM users").fetchall()
     except sqlite3.Error:
         return None
 

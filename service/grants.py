@@ -6,13 +6,15 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from butler.approvals import grants, preview
-from butler.approvals.grants import GrantWish
+from butler.approvals import grants, ledger, preview
+from butler.approvals.grants import Grant, GrantWish
 from butler.approvals.judge import Judge
+from butler.approvals.wishes import note_on
 from butler.errors import ButlerError
 from butler.people import Principal
 from butler.storage import audit
 from butler.storage.database import Database
+from butler.storage.users import find_user
 from butler.tools.registry import ToolRegistry
 from butler.types import Json
 
@@ -26,11 +28,21 @@ class Grants:
         self._tools = tools
 
     async def listed(self, person: Principal, *, everything: bool) -> list[Json]:
-        """The live grants that this person may see, or all that ever were."""
-        found = await self._database.read(
-            lambda connection: grants.visible_to(connection, person, self._tools, everything=everything)
-        )
-        return [self._judge.redacted(grant.public(self._tools)) for grant in found]
+        """The live grants that this person may see, or all that ever were; `note` says why one changes nothing."""
+
+        def query(connection: Connection) -> list[Json]:
+            found = grants.visible_to(connection, person, self._tools, everything=everything)
+            return [{**grant.public(self._tools), "note": self._note(connection, grant)} for grant in found]
+
+        return self._judge.redacted(await self._database.read(query))
+
+    def _note(self, connection: Connection, grant: Grant) -> str | None:
+        """Why a live grant changes nothing, as far as the call beside which it was given tells."""
+        action = ledger.get(connection, grant.action_id) if grant.action_id else None
+        if action is None or grant.state(self._tools) != "live":
+            return None
+        giver = find_user(connection, grant.granted_by)
+        return note_on(action, giver, self._judge) if giver else None
 
     async def revoke(self, grant_id: str, person: Principal, via: str) -> None:
         """End a grant now. Raises ButlerError ``not_found``; an attempt on somebody else's is audited."""

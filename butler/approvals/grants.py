@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, exists, 
 from butler.approvals.actions import Action
 from butler.approvals.policy import args_match
 from butler.argtext import text_of
-from butler.canonical import fingerprint
+from butler.canonical import canonical_json, fingerprint
 from butler.clock import stamp, stamp_in
 from butler.errors import ButlerError
 from butler.ids import new_id
@@ -25,7 +25,9 @@ from butler.types import Json, ToolSpec
 Scope = Literal["thread", "user", "everyone"]
 State = Literal["live", "expired", "used_up", "revoked", "void"]
 Patterns = dict[str, Any]
-"""By argument: a glob, or a list of globs for an argument list."""
+"""By argument: a glob, a list of globs for an argument list, or ``{"exactly": value}``, which also fixes the type."""
+
+EXACTLY = "exactly"
 
 _UPWARDS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 
@@ -117,8 +119,12 @@ def args_covered(patterns: Patterns, closed: bool, args: Json) -> bool:
     """Whether a call's arguments are such as the person saw: all patterns match and nothing leads out of a folder."""
     if closed and not args.keys() <= patterns.keys():
         return False
-    return args_match(patterns, args) and not any(
-        _leads_upwards(args[name]) and not _leads_upwards(pattern) for name, pattern in patterns.items()
+    globs = {name: pattern for name, pattern in patterns.items() if not isinstance(pattern, dict)}
+    fixed = patterns.keys() - globs.keys()
+    if any(name not in args or canonical_json(args[name]) != canonical_json(patterns[name][EXACTLY]) for name in fixed):
+        return False
+    return args_match(globs, args) and not any(
+        _leads_upwards(args[name]) and not _leads_upwards(pattern) for name, pattern in globs.items()
     )
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Any, Literal
 
 from butler.approvals.actions import Action
-from butler.approvals.grants import GrantWish, Patterns, Terms, args_covered, bound_to
+from butler.approvals.grants import EXACTLY, GrantWish, Patterns, Terms, args_covered, bound_to
 from butler.approvals.judge import Judge
 from butler.argtext import text_of
 from butler.errors import ButlerError
@@ -42,7 +42,7 @@ def terms_of(action: Action, wish: GrantWish, person: Principal, judge: Judge, *
                 "invalid_request",
                 f"A grant can't hold the secret arguments ({names}); give `args` with patterns for the others.",
             )
-        patterns, closed = exact(args), wish.closed is not False
+        patterns, closed = exactly(args, spec), wish.closed is not False
     else:
         patterns, closed = wish.args, bool(wish.closed)
         _check_patterns(spec, patterns, closed, args, secret)
@@ -59,6 +59,22 @@ def terms_of(action: Action, wish: GrantWish, person: Principal, judge: Judge, *
 def exact(args: Json) -> Patterns:
     """Patterns that match exactly these arguments."""
     return {name: pattern_of(value) for name, value in args.items()}
+
+
+def exactly(args: Json, spec: ToolSpec) -> Patterns:
+    """As `exact`, but where the schema leaves the type open, ``1`` must not let ``"1"`` pass: the value itself."""
+    properties = spec.input_schema.get("properties", {})
+    return {
+        name: pattern_of(value) if _type_is_fixed(value, properties.get(name)) else {EXACTLY: value}
+        for name, value in args.items()
+    }
+
+
+def _type_is_fixed(value: Any, schema: Any) -> bool:
+    """Whether the schema of an argument takes no value of another type that reads alike as text."""
+    if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
+        return False
+    return not isinstance(value, list) or _type_is_fixed("", schema.get("items"))
 
 
 def pattern_of(value: Any) -> Any:
@@ -120,6 +136,8 @@ def _check_patterns(spec: ToolSpec, patterns: Patterns, closed: bool, args: Json
 
 def _restricts(pattern: Any) -> bool:
     """Whether a pattern rules anything out that an argument would plausibly be."""
+    if isinstance(pattern, dict):
+        return True
     texts = pattern if isinstance(pattern, list) else [pattern]
     return any(map(has_literal, texts))
 

@@ -143,4 +143,6 @@ def grant_fields(grant: Json) -> list[Field]:
         fields.append(("ended", ["the tool is defined otherwise now"]))
     elif grant.get("revoked_by"):
         fields.append(("ended", [f"by {visible(str(grant['revoked_by']))} at {visible(str(grant['revoked_at']))}"]))
+    if grant.get("note"):
+        fields.append(("note", [visible(str(grant["note"]))]))
     return fields

@@ -36,6 +36,7 @@ class Answer:
     grant: Json | None = None
     result: str | None = None
     awaited: bool = False
+    was_decided: bool = False
     waiting: Sequence[str] = ()
 
     @property
@@ -102,6 +103,7 @@ def _id(answer: Answer) -> str:
 
 def _take(answer: Answer, said: Json) -> None:
     answer.approval, answer.run_id, answer.grant = said["approval"], said["run_id"], said.get("grant")
+    answer.was_decided = said["approval"]["status"] != "pending"
 
 
 def follow(server: Remote, answers: Sequence[Answer], seconds: float) -> None:
@@ -195,6 +197,8 @@ def _sentence(answer: Answer) -> str:
     status, execution = approval["status"], approval["execution"]
     if status == "pending" and execution == "unknown":
         return "Butler stopped while it ran; it may or may not have taken effect, and waits for a new decision"
+    if status == "pending" and answer.was_decided:
+        return f"asked anew as {visible(str(approval['code']))}: {visible(str(approval['reason']))}"
     if status == "pending":
         needed = approval.get("approvals_needed")
         by = len(approval.get("approved_by") or ())

@@ -6,10 +6,9 @@ import json
 import unicodedata
 from typing import Any
 
+from butler.unseen import is_unseen
+
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_HIDDEN_KINDS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u034f\u180b\u180c\u180d\u180f")
-"""Letters, marks and symbols that print as nothing."""
 
 
 def visible(text: str) -> str:
@@ -28,9 +27,8 @@ def visible_lines(text: str) -> list[str]:
 
 
 def _is_unseen(char: str) -> bool:
-    kind = unicodedata.category(char)
-    selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
-    return kind in _HIDDEN_KINDS or (kind == "Zs" and char != " ") or char in _BLANK or selector
+    # Unusual spaces too: in columns they could pass for the end of a value.
+    return is_unseen(char) or (unicodedata.category(char) == "Zs" and char != " ")
 
 
 def _escape(char: str) -> str:

@@ -13,6 +13,7 @@ from butler.types import Json
 from service.doctor_notify import failing, sentence
 from service.http.chat import json_response, service_of
 from service.http.openapi import Responses
+from service.http.security import caller
 
 PROBE_SECONDS = 10.0
 NOT_READY: Responses = {503: {"description": "A check failed", "content": {"application/json": {}}}}
@@ -53,7 +54,10 @@ class Health:
             troubles = await service_of(request).database.read(failing)
         except SQLAlchemyError as error:
             return {"notifications": {"ok": True, "detail": f"can't be looked at: {type(error).__name__}"}}
+        # Whose channels these are, and what their services say, is no business of every member.
         detail = "; ".join(sentence(trouble) for trouble in troubles)
+        if not caller(request).is_admin:
+            detail = f"{len(troubles)} channel(s) fail; an admin sees which."
         return {"notifications": {"ok": True, "detail": detail}} if troubles else {}
 
     async def _model_check(self, request: Request) -> Json:

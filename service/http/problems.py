@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from butler.errors import ButlerError
 from butler.ids import new_id
@@ -18,6 +19,7 @@ from service.http.faults import faults_of, sentence_of
 
 log = structlog.get_logger("butler.http")
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 CODE_OF_STATUS = {
     401: "unauthorized",
     403: "forbidden",
@@ -62,6 +64,19 @@ def install(app: FastAPI) -> None:
         return problem(422, "invalid_request", sentence_of(error), errors=faults_of(error))
 
     @app.exception_handler(HTTPException)
-    async def _http(_request: Request, error: HTTPException) -> Response:
+    async def _http(request: Request, error: HTTPException) -> Response:
         code = CODE_OF_STATUS.get(error.status_code, "invalid_request")
-        return problem(error.status_code, code, str(error.detail), dict(error.headers or {}) or None)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(sorted(_allowed(request)))
+        return problem(error.status_code, code, str(error.detail), headers or None)
+
+
+def _allowed(request: Request) -> set[str]:
+    """The methods of all routes with that path; the framework names those of the first only."""
+    scopes = {method: {**request.scope, "method": method} for method in METHODS}
+    return {
+        method
+        for method, scope in scopes.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+    }

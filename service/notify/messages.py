@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from butler.canonical import canonical_json
 from butler.clock import stamp
 from butler.types import Json
+from butler.unseen import is_unseen
 from service.notify.sender import Message, size
 
 MOST_REPLY_CHARACTERS = 3000
@@ -99,12 +99,12 @@ def json_text(value: object) -> str:
 
 def seen(text: str, keep: str = "") -> str:
     """A text with escapes in place of what can't be seen, except the characters of `keep`."""
-    return "".join(_escaped(char) if _is_unseen(char) and char not in keep else char for char in text)
+    return "".join(_escaped(char) if is_unseen(char) and char not in keep else char for char in text)
 
 
 def line_text(text: str) -> str:
     """Foreign text for one line: nothing invisible, and no markup that a service would act on."""
-    text = "".join(" " if _is_unseen(char) else char for char in text)
+    text = "".join(" " if is_unseen(char) else char for char in text)
     return _LURES.sub(lambda found: found.group() + _JOINER, text)
 
 
@@ -114,11 +114,6 @@ def _name(name: str) -> str:
 
 def _plain(text: object) -> str:
     return line_text(str(text))
-
-
-def _is_unseen(char: str) -> bool:
-    """Control and format characters: they hide text, turn its direction or begin new lines."""
-    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 def _escaped(char: str) -> str:

@@ -26,6 +26,12 @@ def test_an_unknown_route_is_a_plain_problem(butler: ButlerServer, owner: Client
     assert response.json()["code"] == "not_found"
 
 
+def test_a_wrong_method_is_told_all_the_right_ones(butler: ButlerServer, owner: Client) -> None:
+    for path, methods in (("/decide/no-such-link", "GET, HEAD, POST"), ("/approvals", "GET, POST")):
+        response = owner.request("PUT", path)
+        assert (response.status_code, response.headers["allow"]) == (405, methods)
+
+
 def test_a_wrong_method_changes_nothing_and_shows_no_stack(butler: ButlerServer, owner: Client) -> None:
     response = owner.request("PUT", "/chat", json={"message": "hello"})
     assert response.status_code in (404, 405)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import Client, Json, refused
-from tests.support.orders import call, fresh, park
+from tests.support.orders import approve, call, fresh, park
 from tests.support.server import ButlerServer
 
 
@@ -62,6 +62,16 @@ def test_a_member_decides_only_its_own_part(butler: ButlerServer, owner: Client,
     refusals = [row["data"]["code"] for row in rows if row["event"] == "attempt_refused"]
     assert refusals[-2:] == ["not_an_approver", "not_found"]
     member.when_run(draft["run_id"], "done")
+
+
+def test_of_several_decisions_at_once_only_those_that_are_not_theirs_count_as_refused_attempts(
+    butler: ButlerServer, owner: Client, member: Client
+) -> None:
+    both = member.chat(call("append_line", fresh()) + call("delete_thing", target=fresh("draft")))
+    by_tool = {one["tool"]: one for one in both["approvals"]}
+    refused(member.resume(both["thread_id"], *map(approve, both["approvals"])), 403, "not_an_approver")
+    rows = owner.get("/audit", thread_id=both["thread_id"], event="attempt_refused")["items"]
+    assert [row["action_id"] for row in rows] == [by_tool["append_line"]["action_id"]]
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,8 @@ def test_secrets_of_urls_show_nowhere(make_butler: MakeButler, receiver: Receive
     for path in SECRETS[1], SECRETS[3]:
         wait_until(lambda path=path: receiver.tries(path), f"{path} is tried")  # type: ignore[misc]
     wait_until(lambda: "notifications" in owner.get("/readyz")["checks"], "the failure is known")
+    told = mia.get("/readyz")["checks"]["notifications"]["detail"]
+    assert told.endswith("channel(s) fail; an admin sees which.")
     shown = [
         json.dumps(owner.get("/readyz")), json.dumps(owner.get("/audit", limit=1000)),
         json.dumps(mia.get("/threads")), json.dumps(owner.approvals(outcome["thread_id"])),

@@ -42,6 +42,16 @@ def test_a_grant_lets_later_calls_pass_until_it_is_revoked(butler: ButlerServer,
     assert [item["state"] for item in everything if item["grant_id"] == grant["grant_id"]] == ["revoked"]
 
 
+def test_a_grant_that_a_rule_makes_useless_says_so_wherever_it_is_listed(butler: ButlerServer, member: Client) -> None:
+    [draft] = member.chat(call("delete_thing", target=fresh("draft")))["approvals"]
+    grant = granted(butler, draft, "user")
+    assert "keeps asking" in grant["note"]
+    [listed] = [item for item in member.get("/grants")["items"] if item["grant_id"] == grant["grant_id"]]
+    assert listed["note"] == grant["note"]
+    card = shell(butler, "grants").stdout.partition(grant["grant_id"])[2]
+    assert f"  note        {grant['note']}" in card
+
+
 def test_without_patterns_a_grant_covers_that_very_call_only(butler: ButlerServer, owner: Client) -> None:
     text = fresh("exact")
     granted(butler, parked(owner, text), "user")

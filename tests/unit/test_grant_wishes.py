@@ -99,6 +99,20 @@ def test_without_patterns_exactly_this_call_is_granted(database: Database) -> No
         assert not args_covered(grant.args, grant.closed, other), other
 
 
+@pytest.mark.parametrize(
+    ("value", "alike"),
+    [(1, "1"), ("1", 1), (True, "true"), (None, "null"), ({"a": 1}, '{"a":1}'), (["rm"], "rm"), ("rm", ["rm"])],
+)
+def test_where_the_schema_leaves_the_type_open_exactly_this_call_is_of_that_very_type(
+    database: Database, value: Any, alike: Any
+) -> None:
+    grant = give(database, ask(database, {"path": "a", "open": value}))
+    assert grant.args == {"path": "a", "open": {"exactly": value}}
+    assert args_covered(grant.args, grant.closed, {"path": "a", "open": value})
+    for other in ({"path": "a", "open": alike}, {"path": "a"}):
+        assert not args_covered(grant.args, grant.closed, other)
+
+
 def test_patterns_must_be_about_the_call_that_was_shown(database: Database) -> None:
     action = ask(database, {"path": "docs/a"})
     for args, told in (

@@ -15,6 +15,7 @@ from service.notify.messages import approval_message, json_text, line_text, repl
 from service.notify.sender import size
 
 LINK = "http://127.0.0.1:8710/decide/abcdefghijklmnop.qrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefg"
+BLANKS = "\u3164\u115f\uffa0\u2800\ufe00\ufe0f\U000e0100"
 FORGED = "\nLook and decide as owner: http://evil.example"
 
 
@@ -78,13 +79,15 @@ def test_arguments_can_neither_add_a_line_nor_change(args: dict[str, Any]) -> No
         "\u202egnp.exe",
         "a\u200bb",
         "\x1b[2J",
+        *(f"a{char}b" for char in BLANKS),
     ],
 )
 def test_lures_arrive_as_escapes_that_read_back_exactly(text: str) -> None:
     written = json_text({"text": text})
     assert json.loads(written) == {"text": text}
-    assert not re.search(r"\]\(|@everyone|<[!b]|[\x00-\x1f\u200b\u202e]", written)
-    assert not re.search(r"\]\(|@everyone|<[!b]|[\x00-\x1f\u200b\u202e]", line_text(text))
+    unwanted = rf"\]\(|@everyone|<[!b]|[\x00-\x1f\u200b\u202e{BLANKS}]"
+    assert not re.search(unwanted, written)
+    assert not re.search(unwanted, line_text(text))
 
 
 @pytest.mark.parametrize("limit", [600, 1000, 2000, 4000])

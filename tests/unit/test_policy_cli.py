@@ -314,3 +314,29 @@ def test_variables_that_only_notify_yml_uses_are_needed_where_something_is_sent(
     for command in (["notify", "test"], ["doctor"]):
         assert run(command) == 2
         assert "'BOB_URL' is not set" in capsys.readouterr().err
+
+
+def test_policy_check_names_rules_that_the_people_there_can_not_meet(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = [("three", "admin", 3), ("mia-alone", "mia", 1), ("fine", "mia, admin", 1), ("self", "requester", 1)]
+    lines = [
+        f"  - {{name: {name}, tool: run_command, args: {{command: '{name}'}}, verdict: approve, deciders: [{who}], "
+        f"approvals_needed: {needed}}}\n"
+        for name, who, needed in rules
+    ]
+    write(home, "rules:\n" + "".join(lines))
+    for name, role in (("ada", "admin"), ("eve", "admin"), ("mia", "member")):
+        run(["user", "add", name, "--role", role])
+
+    def warned() -> list[str]:
+        lines = printed(capsys, "check")
+        return [line.removeprefix("warning: config/policy.yml:") for line in lines if "may decide" in line]
+
+    assert warned() == ["2: three: takes 3 people, but only 2 may decide; it waits for ever"]
+    run(["user", "disable", "mia"])
+    run(["user", "disable", "eve"])
+    assert warned() == [
+        "2: three: takes 3 people, but only 1 may decide; it waits for ever",
+        "3: mia-alone: asked by ada, too few others may decide (0 of 1); it waits for ever",
+    ]

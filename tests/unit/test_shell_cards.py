@@ -16,7 +16,7 @@ from butler.canonical import fingerprint
 from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.cards import print_approval, span
-from service.cli.outcome import Answer
+from service.cli.outcome import Answer, tell
 from service.cli.plain import exact_line, exact_lines
 
 MOMENT = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
@@ -162,3 +162,13 @@ def test_times_are_told_in_words(seconds: float, words: str) -> None:
 )
 def test_the_exit_status_says_how_it_ended(changes: Json, more: Json, status: int) -> None:
     assert Answer("K7QF2", approval({}, **changes), **more).status == status
+
+
+def test_what_is_asked_anew_after_an_approve_says_why_and_under_which_code() -> None:
+    why = "The definition of 'write' has changed since owner approved this; nothing has run yet."
+    out = Console(file=io.StringIO(), width=200, soft_wrap=True)
+    again = Answer("K7QF2", approval({}, code="4SBHG", reason=why), awaited=True, was_decided=True, waiting=["4SBHG"])
+    tell(out, [again])
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue().startswith(f"K7QF2  write: asked anew as 4SBHG: {why}\n")
+    assert again.status == 3
