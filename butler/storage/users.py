@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -17,6 +18,8 @@ from butler.storage import audit
 from butler.storage.tables import tokens, users
 from butler.storage.tokens import FIRST, hash_token, new_token, store_token
 from butler.types import Json
+
+log = structlog.get_logger("butler.users")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 OWNER = "owner"
@@ -90,6 +93,9 @@ def ensure_owner(connection: Connection, token: str) -> Principal:
         .returning(tokens.c.token_id)
     ).scalars().all()  # fmt: skip
     if current is None or current.label != FIRST:
+        ended = connection.execute(select(tokens.c.token_id).where(tokens.c.token_hash == digest)).first()
+        if ended is not None and current is None:
+            log.warning("ended_owner_token_works_again", hint="change BUTLER_OWNER_TOKEN: its token had been ended")
         connection.execute(delete(tokens).where(tokens.c.token_hash == digest))
         kept = store_token(connection, owner.user_id, token)
         audit.record(

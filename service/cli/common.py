@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from butler.errors import ButlerError
 from butler.redact import Redactor
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
@@ -46,8 +48,21 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def open_database(settings: Settings) -> Iterator[Database]:
-    """The database file itself, made and brought up to date if need be; a server may have it open too."""
+def open_database(settings: Settings, *, make: bool = False) -> Iterator[Database]:
+    """The database file itself, brought up to date if need be; a server may have it open too.
+
+    Args:
+        make: make a new one where there is none, and say so.
+    Raises:
+        ButlerError: ``not_found`` where there is none; a second Butler in the wrong folder would mislead.
+    """
+    path = settings.database_path
+    if not path.exists():
+        if not make:
+            raise ButlerError(
+                "not_found", f"There is no database {path}; go to Butler's folder or set BUTLER_DATA_DIR."
+            )
+        print(f"note: there was no Butler here yet; {path} is new", file=sys.stderr)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     # SQLite would make the file as the umask says.
     os.close(os.open(settings.database_path, os.O_RDWR | os.O_CREAT, 0o600))

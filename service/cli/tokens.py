@@ -9,9 +9,10 @@ from sqlalchemy import Connection
 
 from butler.people import Principal
 from butler.storage.tokens import Token, create_token, live_tokens
-from butler.storage.users import the_user
+from butler.storage.users import OWNER, the_user
 from config.settings import load_settings
 from service import auth
+from service.address import TOKEN_FILE
 from service.cli.grantwish import seconds
 from service.cli.users import AsJson, Name, changed, operator, show
 
@@ -70,6 +71,8 @@ def token_revoke(
         raise typer.BadParameter("name one token, or say --all")
     found = changed(lambda connection: _revoke(connection, the_user(connection, name), token_id))
     print(f"{len(found)} token(s) of {name} ended.")
+    if name == OWNER:
+        print(f"The one in {TOKEN_FILE} stays; `butler user token rotate {OWNER}` replaces it.")
 
 
 def _revoke(connection: Connection, person: Principal, token_id: str | None) -> list[Token]:

@@ -33,9 +33,9 @@ def operator() -> Actor:
         return Actor("unknown", "shell")
 
 
-def changed(transaction: Callable[[Connection], T]) -> T:
-    """Carry out one change in the database."""
-    with open_database(load_settings()) as database:
+def changed(transaction: Callable[[Connection], T], *, make: bool = False) -> T:
+    """Carry out one change in the database; `make`: in a new one where there is none."""
+    with open_database(load_settings(), make=make) as database:
         return database.write_now(transaction)
 
 
@@ -56,7 +56,7 @@ def user_add(
     role: Annotated[Role, typer.Option(help="What the user may do.")] = "member",
 ) -> None:
     """Make a user and print its token, alone on the last line."""
-    person, token = changed(lambda connection: add_user(connection, name, role, operator()))
+    person, token = changed(lambda connection: add_user(connection, name, role, operator()), make=True)
     print(f"{person.name} is a user with the role {person.role}. The token is shown only now:")
     print(token)
 

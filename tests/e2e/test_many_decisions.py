@@ -138,3 +138,11 @@ def test_edit_and_respond_in_chat(butler: ButlerServer, owner: Client) -> None:
     assert [len(butler.workshop.effects(text)) for text in (first, second, changed)] == [0, 0, 1]
     decided = [owner.approval(action["action_id"])["decision"] for action in parked["approvals"]]
     assert [one["decision"] for one in decided] == ["edit", "respond"]
+
+
+def test_an_unconfirmed_grant_among_many_says_what_it_would_have_covered(butler: ButlerServer, owner: Client) -> None:
+    [one] = park(owner, fresh("unconfirmed"))["approvals"]
+    [answer] = decide(owner, approve(one, grant={"scope": "everyone"}))
+    assert (answer["ok"], answer["error"]["needs"]) == (False, ["confirm"])
+    assert answer["error"]["preview"]["grant"]["scope"] == "everyone"
+    assert owner.approval(one["action_id"])["status"] == "pending"

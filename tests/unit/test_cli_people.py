@@ -122,3 +122,15 @@ def test_the_audit_names_who_typed(home: Path) -> None:
     assert [(row["event"], row["actor"], row["via"]) for row in rows] == [
         ("user_added", "op", "shell"), ("user_added", "op", "shell"), ("user_disabled", "op", "shell"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [["user", "list"], ["user", "disable", "ann"], ["notify", "list"]])
+def test_where_there_is_no_butler_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BUTLER_DATA_DIR", str(tmp_path / "nothing"))
+    monkeypatch.setenv("BUTLER_CONFIG_DIR", str(tmp_path))
+    assert run(command) == 5
+    assert "go to Butler's folder" in capsys.readouterr().err
+    assert not (tmp_path / "nothing").exists()

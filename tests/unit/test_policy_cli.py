@@ -309,6 +309,7 @@ def test_variables_that_only_notify_yml_uses_are_needed_where_something_is_sent(
     (home / "config" / "notify.yml").write_text('people: [{user: bob, urls: ["${BOB_URL}"]}]')
     assert "verdict: approve" in printed(capsys, "test", "run_command", "{}")
     printed(capsys, "check")
+    assert run(["user", "add", "ann"]) == 0
     assert run(["notify", "list"]) == 0
     assert "No channel fails." in capsys.readouterr().out
     for command in (["notify", "test"], ["doctor"]):
