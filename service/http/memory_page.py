@@ -151,6 +151,6 @@ async def _form(request: Request) -> dict[str, str]:
 
 def _importance(form: dict[str, str]) -> int:
     text = form.get("importance", "")
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:3]) <= 10):
+    if not (text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= 10):
         raise ButlerError("invalid_request", "The importance is a number from 1 to 10.")
     return int(text)

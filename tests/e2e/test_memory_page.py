@@ -65,6 +65,8 @@ def test_a_bad_form_says_what_is_wrong_and_keeps_what_was_typed(browser: httpx.C
     assert answer.status_code == 422
     assert "at most 2,000 characters" in answer.text and "x" * 2001 in answer.text
     assert "number from 1 to 10" in send(browser, "add", text="y", importance="11").text
+    for odd in ("0010000", "0101", "", "0"):
+        assert send(browser, "add", text="y", importance=odd).status_code == 422
     assert "Tick the box" in send(browser, "erase", confirm="no").text
     assert send(browser, "nonsense", text="x").status_code == 404
     assert send(browser, "forget", memory_id="NOSUCH22").status_code == 404
