@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from butler.approvals.actions import Action
 from butler.approvals.show import approval, for_whom
@@ -10,7 +11,9 @@ from butler.commands import HOUSE_COMMANDS, HouseCommand, usage
 from butler.errors import ButlerError
 from butler.memory.compaction import Compactor
 from butler.people import Principal
+from butler.storage import conversations
 from butler.storage.database import Database
+from butler.tools.built_in import CLOSED_HERE
 from butler.types import Verdict
 from nodes.context import Faculties
 from service.approvals import list_approvals
@@ -20,6 +23,8 @@ from service.showings import Showings
 from service.typed import Answer, TypedDecisions
 
 MOST_LISTED = 20
+_OF_THE_PERSON = ("search", "memory", "undo")
+"""What they answer is the person's own, and an answer stays in the thread, for its owner to read."""
 _WITHOUT_A_RULE: Mapping[Verdict | None, str] = {
     "allow": "without a rule: runs at once",
     "approve": "without a rule: asks first",
@@ -39,14 +44,17 @@ class Commands:
         self._typed = TypedDecisions(faculties, database, decisions)
 
     async def run(self, command: HouseCommand, text: str, thread_id: str, person: Principal) -> Answer:
-        """Carry out `command`, typed as `text` in a thread that is this person's."""
+        """Carry out `command`, typed as `text` in a thread where this person may speak."""
+        own = await self._is_own(thread_id, person)
+        if command.name in _OF_THE_PERSON and not own:
+            raise ButlerError("forbidden", CLOSED_HERE)
         match command.name:
             case "help":
                 return Answer(self._help())
             case "tools":
                 return Answer(self._tools())
             case "approvals":
-                return Answer(await self._approvals(person))
+                return Answer(await self._approvals(person, None if own else thread_id))
             case "approve" | "deny" | "edit" | "respond":
                 return await self._typed.run(command, text, thread_id, person)
             case "search":
@@ -74,10 +82,15 @@ class Commands:
         ]
         return "\n".join(lines) or "There are no tools yet. Declare some in tools.yml."
 
-    async def _approvals(self, person: Principal) -> str:
+    async def _is_own(self, thread_id: str, person: Principal) -> bool:
+        thread = await self._database.read(partial(conversations.owned_thread, thread_id=thread_id, person=person))
+        return str(thread.owner_id) == person.user_id
+
+    async def _approvals(self, person: Principal, thread_id: str | None) -> str:
+        """The inbox; in a thread of somebody else, who will read the answer, only what waits in that thread."""
         items, more = await self._database.read(
             lambda connection: list_approvals(
-                connection, person, status="pending", thread_id=None, limit=MOST_LISTED, cursor=None
+                connection, person, status="pending", thread_id=thread_id, limit=MOST_LISTED, cursor=None
             )
         )
         if not items:

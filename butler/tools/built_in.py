@@ -13,6 +13,7 @@ from butler.tools.registry import Toolset
 from butler.types import Invocation, Json, OwnRuling, ToolResult, ToolRunner, ToolSpec
 
 SOURCE = "built-in"
+CLOSED_HERE = "This thread belongs to someone else; memory and history stay closed in it."
 _CALLER = text(
     """
     SELECT a.requester_id, a.requested_by, t.owner_id, coalesce(r.message, '') AS message
@@ -74,5 +75,5 @@ def caller_of(connection: Connection, call: Invocation) -> Caller:
     """
     row = connection.execute(_CALLER, {"wanted": call.action_id}).first()
     if row is None or row.owner_id != row.requester_id:
-        raise ButlerError("forbidden", "This thread belongs to someone else; memory and history stay closed in it.")
+        raise ButlerError("forbidden", CLOSED_HERE)
     return Caller(row.requester_id, row.requested_by, row.message.startswith("/"))

@@ -9,7 +9,7 @@ import pytest
 
 from butler.memory.remembered import CLOSING, OPENING
 from tests.support.client import Client, good, refused
-from tests.support.orders import approve, call, fresh, results
+from tests.support.orders import approve, call, fresh, park, results
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer, MakeButler
 
@@ -145,6 +145,22 @@ def test_an_admin_in_anothers_thread_neither_reads_nor_writes_memories(
     owner.chat(f"{marker} {call('remember', word)}", thread)
     assert "belongs to someone else" in results(model, marker)[-1]
     assert remembered(owner, word) == remembered(member, word) == []
+
+
+def test_commands_of_an_admin_bring_nothing_private_into_anothers_thread(
+    butler: ButlerServer, owner: Client, member: Client
+) -> None:
+    word, hers = fresh("pelican"), member.chat("hello")["thread_id"]
+    kept = owner.post("/memories", {"text": f"gold {word}"}).json()["memory_id"]
+    owner.chat(f"The vault opens with {word}")
+    for command in ("/search vault", "/memory", f"/memory undo {kept}", f"/undo {kept}"):
+        outcome = owner.chat(command, hers)
+        assert outcome["status"] == "failed" and outcome["error"]["code"] == "forbidden"
+        assert "belongs to someone else" in outcome["reply"]
+    assert member.get("/search", query=word)["items"] == []
+    secret = park(owner, fresh("elsewhere"))["approvals"][0]
+    assert secret["code"] not in owner.chat("/approvals", hers)["reply"]
+    assert secret["code"] in owner.chat("/approvals")["reply"]
 
 
 def test_routes_read_change_forget_take_back_and_export(butler: ButlerServer, owner: Client) -> None:
