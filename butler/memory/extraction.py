@@ -1,16 +1,12 @@
-"""The hidden request for notes, and what can be read from its answer (C4)."""
+"""The hidden request for notes (C4)."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from butler.memory.examples import example_for
 from butler.memory.grounding import text_of
-from butler.memory.notes import Kind, Note, Notes, kind_of
+from butler.memory.notes import Note, Notes
 from butler.memory.shorten import shortened
 from butler.memory.tokens import count_tokens
 from butler.memory.words import read
@@ -19,8 +15,6 @@ from butler.types import ChatMessage, Json
 ANSWER_TOKENS = 1000
 MOST_TOUCHED = 6
 TOUCHED_SHARE = 0.6
-NOTE_CHARS = 400
-"""A longer text is no note; it was copied."""
 TEXT_CHARS = {"tool": 1_500}
 OTHER_CHARS = 6_000
 INSTRUCTION = """Take notes of the talk below for the assistant's own memory, in the language of the talk.
@@ -53,18 +47,6 @@ SCHEMA: Json = {
     "required": ["notes"],
     "additionalProperties": False,
 }
-_FENCE = re.compile(r"\A```\w*\s*(.*?)\s*(?:```)?\Z", re.DOTALL)
-_OBJECT_START = re.compile(r"\{\s*\"")
-
-
-@dataclass(frozen=True)
-class Extracted:
-    """A note as the model gave it; `source` is the number of a message, from 1."""
-
-    kind: Kind
-    text: str
-    source: int | None
-    replaces: tuple[int, ...]
 
 
 def fold_request(prefix: Sequence[ChatMessage], notes: Notes) -> list[Json]:
@@ -115,56 +97,3 @@ def turns_that_fit(prefix: Sequence[ChatMessage], notes: Notes, tokens: int) -> 
         if used > room and fitting:
             return fitting
     return len(prefix)
-
-
-def read_answer(text: str) -> list[Extracted] | None:
-    """The notes of an answer, also of one that was cut off; None when it is no JSON but free text.
-
-    Raises:
-        ValueError: JSON that holds no list of notes.
-    """
-    bare = _FENCE.sub(r"\1", text.strip()).strip()
-    if not bare.startswith(("{", "[")):
-        return None
-    entries: Any
-    try:
-        given: Any = json.loads(bare)
-    except ValueError:
-        entries = _whole_objects(bare)
-        if not entries:
-            raise ValueError("the answer is neither notes nor a text") from None
-    else:
-        entries = given.get("notes") if isinstance(given, dict) else given
-        if not isinstance(entries, list):
-            raise ValueError("the answer has no list of notes")
-    return [note for note in map(_extracted, entries) if note is not None]
-
-
-def _whole_objects(text: str) -> list[Any]:
-    """The inner objects of broken JSON, as far as they are whole."""
-    decoder, found, at = json.JSONDecoder(), [], 0
-    while (start := _OBJECT_START.search(text, at)) is not None:
-        try:
-            value, at = decoder.raw_decode(text, start.start())
-        except ValueError:
-            at = start.start() + 1
-        else:
-            found.append(value)
-    return found
-
-
-def _extracted(entry: Any) -> Extracted | None:
-    if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-        return None
-    kind, text = kind_of(entry.get("kind", "fact")), " ".join(entry["text"].split())
-    if kind is None or not text or len(text) > NOTE_CHARS:
-        return None
-    replaces = entry.get("replaces")
-    ids = [number for number in map(_number, replaces if isinstance(replaces, list) else [replaces]) if number]
-    return Extracted(kind, text, _number(entry.get("source")), tuple(ids))
-
-
-def _number(value: Any) -> int | None:
-    if isinstance(value, str) and (digits := re.search(r"\d{1,6}", value)):
-        return int(digits[0])
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from butler.memory.answers import Extracted, read_answer
 from butler.memory.checks import Fault, fault_of_notes, fault_of_text, is_apology
 from butler.memory.claims import Deeds
-from butler.memory.extraction import Extracted, read_answer
 from butler.memory.grounding import Sources
 from butler.memory.notes import SUMMARY_TOKENS, Found, Notes
 from butler.memory.words import read
@@ -33,13 +33,13 @@ def fold(answer: str, prefix: Sequence[ChatMessage], notes: Notes) -> Outcome | 
     if not answer.strip():
         return Fault("empty", "the answer is empty")
     try:
-        extracted = read_answer(answer)
+        given = read_answer(answer)
     except ValueError as error:
         return Fault("unreadable", str(error))
     deeds = Deeds(prefix, notes.render())
-    if extracted is None:
-        return _of_text(answer.strip(), prefix, notes, deeds)
-    return _of_notes(extracted, prefix, notes, deeds)
+    if given.notes is None:
+        return _of_text(given.text, prefix, notes, deeds)
+    return _of_notes(given.notes, prefix, notes, deeds)
 
 
 def _of_text(text: str, prefix: Sequence[ChatMessage], notes: Notes, deeds: Deeds) -> Outcome | Fault:
