@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from butler.memory.consolidation import BUDGET_CHARACTERS, Merger, doubles, merge_request, related, what_is_wrong
+from butler.memory.consolidation import (
+    BUDGET_CHARACTERS,
+    Merger,
+    doubles,
+    merge_request,
+    part_of_round,
+    related,
+    what_is_wrong,
+)
 from butler.memory.remembered import Memory
 from butler.redact import Redactor
 from butler.storage import memories
@@ -48,27 +57,44 @@ class Consolidator:
         self._busy = busy
         self._budget = budget
         self._quiet_until = 0.0
+        self._rounds: Counter[str] = Counter()
         self._tried: set[frozenset[str]] = set()
 
     async def keep_tidy(self) -> None:
         """Look after everybody for as long as the house is open."""
         while True:
             await asyncio.sleep(PAUSE_SECONDS)
+            await self.round()
+
+    async def round(self) -> None:
+        """Tidy for everybody who has too much; what goes wrong with one person is no matter of the next."""
+        try:
+            crowded = await self._database.read(partial(memories.crowded, characters=self._budget))
+        except (SQLAlchemyError, OSError) as error:
+            log.warning("consolidation_held_up", error=str(error))
+            return
+        for user_id in crowded:
             try:
-                for user_id in await self._database.read(partial(memories.crowded, characters=self._budget)):
-                    await self.tidy(user_id)
-            except (SQLAlchemyError, OSError) as error:
-                log.warning("consolidation_held_up", error=str(error))
+                await self.tidy(user_id)
+            except Exception as error:
+                # Best effort: the memories stay as they are, and the next round looks again.
+                log.warning("consolidation_held_up", user_id=user_id, error=str(error) or type(error).__name__)
 
     async def tidy(self, user_id: str) -> int:
         """Merge what one person has too much of; gives how many memories were put aside."""
+        if self._busy():
+            return 0
         gone = 0
-        for group in doubles(self._mergeable(await self._live(user_id))):
+        # Not on the event loop: many memories take some time to compare, and nobody's turn waits for that.
+        for group in await asyncio.to_thread(doubles, self._mergeable(await self._live(user_id))):
             newest = max(group, key=lambda memory: memory.updated_at)
             gone += await self._replace(user_id, group, newest.text)
         held = await self._live(user_id)
-        for group in related(self._mergeable(held)):
-            if self._size(held) <= self._budget or self._model is None or self._quiet_until > time.monotonic():
+        if not self._may_ask(held) or self._busy():
+            return gone
+        part = part_of_round(self._mergeable(held), self._rounds[user_id])
+        for group in await asyncio.to_thread(related, part):
+            if self._model is None or not self._may_ask(held):
                 break
             ids = frozenset(part.memory_id for part in group)
             if ids in self._tried:
@@ -82,7 +108,13 @@ class Consolidator:
                 continue
             gone += await self._replace(user_id, group, text)
             held = await self._live(user_id)
+        else:
+            self._rounds[user_id] += 1
         return gone
+
+    def _may_ask(self, held: list[Memory]) -> bool:
+        """Whether there is too much still, and a model that may be asked now."""
+        return self._size(held) > self._budget and self._model is not None and self._quiet_until <= time.monotonic()
 
     async def _merged(self, model: Merger, group: list[Memory]) -> str | None:
         """The model's text, masked; None when it failed or somebody began to talk, who must not wait for it."""

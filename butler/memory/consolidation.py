@@ -13,6 +13,8 @@ from butler.words import is_signs, pieces
 
 BUDGET_CHARACTERS = 4 * BLOCK_CHARACTERS
 """A person's memories are left alone up to here."""
+MOST_IN_A_ROUND = 300
+"""So many memories are compared with each other at once, since that takes the square of their number."""
 MOST_IN_A_GROUP = 8
 MOST_GROUP_CHARACTERS = 3_000
 KEPT_SHARE = 0.8
@@ -53,24 +55,30 @@ def doubles(memories: Sequence[Memory]) -> list[list[Memory]]:
     return [group for (said, _), group in groups.items() if len(group) > 1 and said]
 
 
+def part_of_round(memories: Sequence[Memory], number: int) -> Sequence[Memory]:
+    """Which memories that round compares: the least important ones first, later rounds those before them."""
+    rounds = max(1, -(-len(memories) // MOST_IN_A_ROUND))
+    end = len(memories) - number % rounds * MOST_IN_A_ROUND
+    return memories[max(0, end - MOST_IN_A_ROUND) : end]
+
+
 def related(memories: Sequence[Memory]) -> list[list[Memory]]:
     """Groups that are about the same things, the least important ones first."""
     left = [(memory, telling(memory.text)) for memory in reversed(memories)]
     groups: list[list[Memory]] = []
     while left:
         first, about = left.pop(0)
-        near = sorted(
-            (entry for entry in left if _closeness(about, entry[1]) >= 0.34),
-            key=lambda entry: -_closeness(about, entry[1]),
-        )
+        close = [(_closeness(about, words), memory) for memory, words in left]
+        near = sorted((entry for entry in close if entry[0] >= 0.34), key=lambda entry: -entry[0])
         group, size = [first], len(first.text)
-        for memory, _ in near:
+        for _, memory in near:
             if len(group) < MOST_IN_A_GROUP and size + len(memory.text) <= MOST_GROUP_CHARACTERS:
                 group.append(memory)
                 size += len(memory.text)
         if len(group) > 1:
             groups.append(sorted(group, key=lambda memory: memory.updated_at))
-            left = [entry for entry in left if entry[0] not in group]
+            taken = {memory.memory_id for memory in group}
+            left = [entry for entry in left if entry[0].memory_id not in taken]
     return groups
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from butler.errors import ModelFailed
-from butler.memory.consolidation import doubles, merge_request, related, what_is_wrong
+from butler.memory.consolidation import MOST_IN_A_ROUND, doubles, merge_request, part_of_round, related, what_is_wrong
 from butler.memory.remembered import Memory
 from butler.redact import Redactor
 from butler.storage import memories
 from butler.storage.database import Database
 from butler.storage.memories import Source
 from butler.types import ChatMessage
+from service import consolidating
 from service.consolidating import Consolidator
 from tests.support.parts import MIA, add_people, new_database
 
@@ -120,10 +122,10 @@ async def test_a_model_that_fails_is_left_in_peace_for_a_while(database: Databas
 
 async def test_whoever_begins_to_talk_goes_first(database: Database) -> None:
     keep(database, *TALK)
-    talking = iter([False, True])
+    talking = iter([False, False, False, True])
     model = Merging("(silence)")
     assert await consolidator(database, model, busy=lambda: next(talking, True)).tidy(MIA.user_id) == 0
-    assert held(database) == sorted(TALK)
+    assert held(database) == sorted(TALK) and len(model.asked) == 1
     assert await consolidator(database, Merging(), busy=lambda: True).tidy(MIA.user_id) == 0
 
 
@@ -167,6 +169,48 @@ def test_groups_are_bounded_and_hold_only_what_is_related() -> None:
     assert all(2 <= len(group) <= 8 for group in groups)
     assert not any(part.memory_id == "ID99" for group in groups for part in group)
     assert len({part.memory_id for group in groups for part in group}) == sum(map(len, groups))
+
+
+def test_each_round_compares_a_bounded_part_and_all_get_their_turn() -> None:
+    many = [memory(f"fact {number}", number) for number in range(2 * MOST_IN_A_ROUND + 5)]
+    parts = [part_of_round(many, number) for number in range(4)]
+    assert max(map(len, parts)) == MOST_IN_A_ROUND
+    assert parts[0] == many[-MOST_IN_A_ROUND:] == parts[3]
+    assert {one.memory_id for part in parts for one in part} == {one.memory_id for one in many}
+    assert part_of_round([], 3) == []
+
+
+async def test_memories_are_compared_off_the_event_loop(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(database, *TALK)
+    seen: list[int] = []
+
+    def watched(given: Sequence[Memory]) -> list[list[Memory]]:
+        seen.append(threading.get_ident())
+        return []
+
+    monkeypatch.setattr(consolidating, "related", watched)
+    monkeypatch.setattr(consolidating, "doubles", watched)
+    await consolidator(database, Merging()).tidy(MIA.user_id)
+    assert len(seen) == 2 and threading.get_ident() not in seen
+    await consolidator(database, None).tidy(MIA.user_id)
+    await consolidator(database, Merging(), budget=1000).tidy(MIA.user_id)
+    await consolidator(database, Merging(), busy=lambda: True).tidy(MIA.user_id)
+    assert len(seen) == 4  # Doubles twice; what is related only where a model may be asked.
+
+
+async def test_what_goes_wrong_with_one_person_does_not_end_the_round(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, seen = consolidator(database, None), list[str]()
+
+    async def tidy(user_id: str) -> int:
+        seen.append(user_id)
+        raise ValueError("odd")
+
+    monkeypatch.setattr(memories, "crowded", lambda connection, characters: ["one", "two"])
+    monkeypatch.setattr(worker, "tidy", tidy)
+    await worker.round()
+    assert seen == ["one", "two"]
 
 
 def test_chinese_and_japanese_memories_are_checked_like_english_ones() -> None:
