@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from butler.memory.grounding import text_of
+from butler.memory.refusals import is_no_summary
 from butler.memory.scripts import language_changed
 from butler.memory.tokens import count_messages, count_tokens
 from butler.memory.words import hard_parts, holds, read
@@ -27,25 +29,6 @@ KEPT_SHARE = 0.66
 KEPT_LIKENESS = 0.25
 """The share of its words, where it has few of these."""
 FEW_PARTS = 3
-_APOLOGIES = (
-    # English
-    "sorry", "i'm sorry", "i am sorry", "i apologi", "my apologies", "i cannot", "i can't", "i can not", "i'm unable",
-    "i am unable", "i'm not able", "i am not able", "i won't", "unfortunately, i", "unfortunately i", "as an ai",
-    "as a language model", "as a large language model",
-    # errors
-    "error:", "error ", "http 4", "http 5", "internal server error", "bad gateway", "service unavailable",
-    "rate limit", "too many requests", "traceback", "<html", "<!doctype",
-    # Chinese, Japanese, Korean
-    "抱歉", "很抱歉", "非常抱歉", "对不起", "對不起", "不好意思", "我无法", "我無法", "我不能", "作为一个ai", "作为ai",
-    "作为一个人工智能", "作为人工智能", "错误:", "错误\uff1a", "申し訳", "すみません", "ごめんなさい", "恐れ入りますが",
-    "私にはできません", "aiとして", "エラー", "죄송", "미안", "ai로서",
-    # German, Dutch, French, Spanish, Italian, Portuguese, Polish, Russian, Turkish
-    "es tut mir leid", "tut mir leid", "entschuldigung", "ich kann nicht", "ich kann das nicht", "leider kann ich",
-    "als ki", "fehler:", "het spijt me", "ik kan niet", "désolé", "je suis désolé", "je ne peux pas",
-    "je m'excuse", "en tant qu'ia", "erreur", "lo siento", "no puedo", "como ia", "disculpa", "mi dispiace",
-    "non posso", "desculpe", "sinto muito", "lamento", "não posso", "przepraszam", "nie mogę", "извините", "простите",
-    "к сожалению, я", "я не могу", "üzgünüm", "özür dilerim",
-)  # fmt: skip
 _SENTENCES = re.compile("(?:[.!?](?:\\s|$)|[\u3002\uff01\uff1f\n;])+")
 
 
@@ -55,12 +38,6 @@ class Fault:
 
     reason: Reason
     detail: str
-
-
-def is_apology(text: str) -> bool:
-    """Whether a text begins as an apology, a refusal or an error does, in the usual languages."""
-    head = text.lstrip(" \t\r\n*_#>-\"'“「").casefold().replace("\u2019", "'")
-    return head.startswith(_APOLOGIES)
 
 
 def repeats_itself(text: str) -> bool:
@@ -96,13 +73,12 @@ def fault_of_text(text: str, prefix: Sequence[ChatMessage], old: str, budget: in
     stripped = text.strip()
     if not any(char.isalnum() for char in stripped):
         return Fault("empty", "the summary is empty")
-    if is_apology(stripped):
-        return Fault("apology", "the summary reads like an apology or an error")
+    if is_no_summary(stripped, "\n".join([*map(text_of, prefix), old])):
+        return Fault("apology", "the summary reads like an apology, an error or small talk")
     if repeats_itself(stripped):
         return Fault("repeats", "the summary repeats itself")
-    said = "\n".join(str(message.get("content") or "") for message in prefix)
     size = count_tokens(stripped)
-    if size >= count_tokens(said) + count_tokens(old):
+    if size >= count_messages(prefix) + count_tokens(old):
         return Fault("longer", "the summary is longer than what it replaces")
     if size > budget:
         return Fault("over_budget", "the summary is over its budget")

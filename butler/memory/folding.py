@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from butler.memory.answers import Extracted, read_answer
-from butler.memory.checks import Fault, fault_of_notes, fault_of_text, is_apology
+from butler.memory.checks import Fault, fault_of_notes, fault_of_text
 from butler.memory.claims import Deeds
 from butler.memory.grounding import Sources
 from butler.memory.notes import SUMMARY_TOKENS, Found, Notes
+from butler.memory.refusals import is_apology
 from butler.memory.words import read
 from butler.turn import RUN
 from butler.types import ChatMessage
@@ -61,10 +62,8 @@ def _of_notes(
     sources, found, left = Sources(prefix, notes.render()), list[Found](), Counter[str]()
     for note in extracted:
         position = sources.find(note.text, None if note.source is None else note.source - 1)
-        if is_apology(note.text):
-            left["apology"] += 1
-        elif position is None:
-            left["not_in_talk"] += 1
+        if position is None or is_apology(str(prefix[position].get("content") or "")):
+            left["apology" if is_apology(note.text) else "not_in_talk"] += 1
         elif deeds.false_claim(note.text, is_wish=note.kind in ("goal", "question")):
             left["false_claim"] += 1
         else:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from butler.memory.checks import Fault, is_apology, repeats_itself
+from butler.memory.checks import Fault, repeats_itself
 from butler.memory.claims import Deeds
 from butler.memory.folding import fold
 from butler.memory.notes import SUMMARY_TOKENS, Note, Notes
+from butler.memory.refusals import is_apology
 from butler.memory.scripts import language_changed
 from butler.models.failures import TooSlow
 from butler.types import Json
@@ -67,9 +68,56 @@ def test_an_empty_answer_is_refused(answer: str) -> None:
     ],
 )  # fmt: skip
 def test_an_apology_or_an_error_is_refused_in_any_usual_language(answer: str) -> None:
-    assert is_apology(answer)
     assert reason(answer) == "apology"
     assert reason(notes_answer(answer)) in ("apology", "not_in_talk")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "OK", "None", "x", "<|im_end|>", "Sure! How can I help you today?", "Got it. Anything else?", "502 Bad Gateway",
+        "HTTP 503", "504 Gateway Time-out", "Request timed out.", "An error occurred while processing your request.",
+        "upstream connect error or disconnect/reset before headers", "ValueError: bad input", "Oops! That went wrong.",
+        "Failed to generate summary.", "The server is overloaded. Please try again later.", "I must decline.",
+        "Apologies for the inconvenience.", "Unable to summarize the conversation.", "I couldn't produce a summary.",
+        "Unfortunately, this request cannot be processed.", "We're sorry, something went wrong.", "好的,还有什么?",
+    ],
+)  # fmt: skip
+def test_an_error_or_small_talk_is_no_summary(answer: str) -> None:
+    assert reason(answer) in ("apology", "language")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "SUMMARY-ONE: what was said before", "SUMMARY: the user could not decide.", "[SUMMARY-1]", "FOLDED-7781",
+        "Okay, Ann decides on Friday.", "The report to Bob failed with an error.", "Error handling is Bob's work.",
+        "The older part of the talk.",
+    ],
+)  # fmt: skip
+def test_a_summary_in_a_form_of_its_own_is_taken(answer: str) -> None:
+    assert reason(answer) is None
+
+
+def test_a_note_of_what_a_person_says_may_begin_as_an_error_does() -> None:
+    said = "Rate limit of our API is 50 requests per second. I can't eat peanuts. Error codes above 900 are ours."
+    talk: list[Json] = [{"role": "user", "content": said}]
+    texts = [
+        "Rate limit of the API is 50 requests per second.",
+        "I can't eat peanuts.",
+        "Error codes above 900 are ours.",
+    ]
+    for text in texts:
+        assert reason(notes_answer(text), talk) is None
+
+
+def test_short_messages_fold_too() -> None:
+    talk = [
+        message
+        for n in range(3)
+        for message in ({"role": "user", "content": f"message {n}"}, {"role": "assistant", "content": "ok"})
+    ]
+    assert reason("SUMMARY: the user gave three short messages and got ok each time.", talk) is None
 
 
 def test_a_summary_that_only_speaks_of_an_apology_is_none() -> None:
