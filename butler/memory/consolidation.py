@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from butler.memory.remembered import BLOCK_CHARACTERS, MOST_CHARACTERS, Memory, stem, telling, unsupported
+from butler.memory.supported import denials
 from butler.types import ChatMessage, Json
 from butler.words import is_signs, pieces
 
@@ -27,9 +28,6 @@ Answer with the note alone, or with the word KEEP if they have nothing to do wit
 
 _SMALL = frozenset(("a", "an", "the", "that", "also", "very", "really", "just", "please"))
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")  # noqa: RUF001
-_DENIALS = re.compile(
-    r"\b(?:no|not|never|without|nicht|kein\w*|nie|ohne)\b|n't\b|不|没|沒|無|无|非|ない|ません|なし", re.IGNORECASE
-)
 
 
 class Merger(Protocol):
@@ -124,8 +122,3 @@ def names_and_numbers(text: str) -> set[str]:
         if any(map(str.isdigit, word)) or (place and any(map(str.isupper, word))):
             found.update(piece for piece in pieces(word) if not is_signs(piece))
     return found
-
-
-def denials(text: str) -> int:
-    """How often a text says no."""
-    return len(_DENIALS.findall(text))

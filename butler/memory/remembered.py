@@ -35,12 +35,19 @@ _NEVER_TELLING = frozenset(
         one only or our ours own person people prefer preferred preferring prefers she should so some than that the
         their theirs them then there these they thing things this those to too use used user users uses using usually
         very want wanted wants was we were what when where which who whom whose why will with would yes you your yours
+        doesn didn isn aren wasn weren wouldn couldn shouldn hasn haven hadn mustn
         called remember remembered remembers note noted says said told tell asked asks
         """,
     )
 )
 _NEVER_TELLING_SIGNS = re.compile("用户|用戶|使用者|ユーザー|利用者|主人|喜欢|喜歡|希望|名字|叫做|記住|记住|です|ます")
-_LONGEST_UNSUPPORTED_STRETCH = 2
+_PARTICLES = frozenset(
+    "的了着过吗呢吧啊是在和与及也有就都还很我你您他她它们叫对从到为被把给个想要会能"
+    "のはがをにでともへやかよねだしてたるいれさんますあ"
+    "은는이가을를에의도와과로으서다요고입니"
+)
+"""Signs that need not be said: they only hold a sentence together."""
+_LONGEST_PARTICLES = 3
 
 
 @dataclass(frozen=True)
@@ -137,36 +144,57 @@ def stem(word: str) -> str:
     return word
 
 
-def unsupported(text: str, said: Sequence[str]) -> list[str]:
+def unsupported(text: str, said: Iterable[str]) -> list[str]:
     """The words, numbers and stretches of signs of a text that the person never used."""
-    known = set().union(*map(telling, said)) if said else set()
-    together = [piece for one in said for piece in pieces(one) if is_signs(piece)]
-    missing: list[str] = []
-    for piece in pieces(text):
-        if is_signs(piece):
-            missing += _unsupported_stretches(piece, together)
-        elif piece not in _NEVER_TELLING and (len(piece) > 1 or piece.isdigit()) and stem(piece) not in known:
-            missing.append(piece)
-    return list(dict.fromkeys(missing))
+    spoken = Spoken(text)
+    for one in said:
+        spoken.hear(one)
+    return spoken.missing()
 
 
-def _unsupported_stretches(signs: str, said: Sequence[str]) -> list[str]:
-    """Stretches longer than a particle or two of which no pair of signs was said."""
-    stretches: list[str] = []
-    for part in filter(None, _NEVER_TELLING_SIGNS.split(signs)):
-        covered = [False] * len(part)
-        for index in range(len(part) - 1):
-            if any(part[index : index + 2] in one for one in said):
-                covered[index] = covered[index + 1] = True
-        gap = ""
-        for sign, is_said in [*zip(part, covered, strict=True), ("", True)]:
-            if not is_said:
-                gap += sign
-                continue
-            if len(gap) > _LONGEST_UNSUPPORTED_STRETCH:
-                stretches.append(gap)
+class Spoken:
+    """What of a text has been said so far, message by message."""
+
+    def __init__(self, text: str) -> None:
+        self._pieces = pieces(text)
+        self._words: set[str] = set()
+        self._pairs: set[str] = set()
+
+    def hear(self, message: str) -> None:
+        """Take one message of the person into account."""
+        for piece in pieces(message):
+            if is_signs(piece):
+                self._pairs.update(piece, bigrams(piece))
+            else:
+                self._words.add(stem(piece))
+
+    def missing(self) -> list[str]:
+        """The words, numbers and stretches of signs that were not said."""
+        missing: list[str] = []
+        for piece in self._pieces:
+            if is_signs(piece):
+                missing += self._unsaid_stretches(piece)
+            elif piece not in _NEVER_TELLING and (len(piece) > 1 or piece.isdigit()) and stem(piece) not in self._words:
+                missing.append(piece)
+        return list(dict.fromkeys(missing))
+
+    def _unsaid_stretches(self, signs: str) -> list[str]:
+        """Stretches of which no pair of signs was said, unless they are particles: a name may have two signs."""
+        stretches: list[str] = []
+        for part in filter(None, _NEVER_TELLING_SIGNS.split(signs)):
+            covered = [len(part) == 1 and part in self._pairs] * len(part)
+            for index in range(len(part) - 1):
+                if part[index : index + 2] in self._pairs:
+                    covered[index] = covered[index + 1] = True
             gap = ""
-    return stretches
+            for sign, is_said in [*zip(part, covered, strict=True), ("", True)]:
+                if not is_said:
+                    gap += sign
+                    continue
+                if len(gap) > _LONGEST_PARTICLES or not _PARTICLES.issuperset(gap):
+                    stretches.append(gap)
+                gap = ""
+        return stretches
 
 
 def ranked(memories: Sequence[Memory], query: str) -> list[Memory]:

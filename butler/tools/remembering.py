@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 from sqlalchemy import Connection, text
 
-from butler.memory.remembered import MOST_CHARACTERS, unsupported
+from butler.memory.remembered import MOST_CHARACTERS
+from butler.memory.supported import MOST_READ, never_said
 from butler.redact import Redactor
 from butler.storage import memories
 from butler.storage.database import Database
@@ -23,7 +25,11 @@ _FOREIGN_RESULTS = text(
     'forget') AND coalesce(finished_at, started_at) < :before LIMIT 1
     """
 )
-_SAID = text("SELECT text FROM messages WHERE thread_id = :thread AND role = 'user' ORDER BY seq DESC LIMIT 500")
+_SAID = text(
+    """
+    SELECT substr(text, 1, :most) FROM messages WHERE thread_id = :thread AND role = 'user' ORDER BY seq DESC LIMIT 500
+    """
+)
 
 
 def memory_tools(database: Database, redactor: Redactor) -> tuple[ToolSpec, ...]:
@@ -92,8 +98,9 @@ def needs_the_person(occasion: Occasion) -> str | None:
     given = {"thread": occasion.thread_id, "before": occasion.asked_at}
     if occasion.connection.execute(_FOREIGN_RESULTS, given).first() is None:
         return None
-    said = occasion.connection.execute(_SAID, {"thread": occasion.thread_id}).scalars().all()
-    missing = unsupported(str(occasion.args.get("text", "")), said)
+    said = occasion.connection.execute(_SAID, {"thread": occasion.thread_id, "most": MOST_READ})
+    with closing(said.scalars()) as newest_first:
+        missing = never_said(str(occasion.args.get("text", "")), newest_first)
     if not missing:
         return None
     named = ", ".join(repr(word) for word in missing[:MOST_NAMED]) + (" …" if len(missing) > MOST_NAMED else "")
