@@ -71,28 +71,49 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 
+_NAME_PART = re.compile(r"[^\W_]+")
 _OVER = re.compile(
     r"\b(?:was|were|been|has|have|had|is|are|already|wurde|ist|hat|est|a été|fue)\b|已|了|た", re.IGNORECASE
 )
+
+_PASSIVE = re.compile(
+    r"\b(?:was|were|been|being|is|are|got|gets|wurden?|worden|ist|sind|est|sont|été|fue|fueron|sido|è|stat[oaie])"
+    r"(?:\s+(?:already|then|just|now|also|successfully|\w+ly))*\s*$",
+    re.IGNORECASE,
+)
+_HOUSE = re.compile(r"\b(?:assistant|butler|i|we|it|system|agent|bot|ai|tool|model)\b", re.IGNORECASE)
+_SOMEBODY = re.compile(
+    r"\b(?:users?|he|she|they|who|sister|brother|mother|father|parents?|wife|husband|son|daughter|friend|neighbou?r|"
+    r"boss|colleague|landlord|customer|client|team|company)\b",
+    re.IGNORECASE,
+)
+_TOLD_SHARE = 0.5
+_RUNS = 4
+"""The place of running and executing in `_DEEDS`: any tool may be said to have run."""
 
 
 class Deeds:
     """What the folded part of a talk bears out: tool results that succeeded, and what people say they did."""
 
     def __init__(self, prefix: Sequence[ChatMessage], old: str) -> None:
-        self._results = [(text, read(text)) for text in _successes(prefix)]
+        carried = list(_successes(prefix))
+        self._results = [(text, read(text)) for _, text in carried]
+        self._tools = {tuple(_NAME_PART.findall(name.casefold())) for name, _ in carried if name}
         said = [str(message.get("content") or "") for message in prefix if message.get("role") == "user"]
-        self._told = {number for text in (*said, old) for number, _ in _claims(text)}
+        self._told = {number for text in (*said, old) for number, _, _ in _claims(text)}
+        self._talk = read("\n".join([*map(text_of, prefix), old]))
 
     def false_claim(self, text: str, *, is_wish: bool = False) -> str | None:
         """The first clause that claims an act nothing bears out; None when there is none.
 
         A wish, such as a goal, claims nothing unless it says outright that the act is over.
         """
-        for number, clause in _claims(text):
+        for number, clause, before in _claims(text):
             if is_wish and not _OVER.search(clause):
                 continue
-            if number not in self._told and not self._shown(number, read(clause)):
+            claim = read(clause)
+            borne_out = number in self._told or self._named(number, clause) or self._shown(number, claim)
+            if not borne_out and not self._of_somebody(before, claim):
                 return clause
         return None
 
@@ -100,9 +121,25 @@ class Deeds:
         pattern = _DEEDS[number].shown
         return any(pattern.search(text) or len(claim.soft & result.soft) >= 2 for text, result in self._results)
 
+    def _named(self, number: int, clause: str) -> bool:
+        """Whether the clause names a tool that was carried out; one plain word names it only as what ran."""
+        words = f" {' '.join(_NAME_PART.findall(clause.casefold()))} "
+        return any(
+            f" {' '.join(parts)} " in words and (len(parts) > 1 or number == _RUNS or " tool " in words)
+            for parts in self._tools
+        )
 
-def _claims(text: str) -> Iterable[tuple[int, str]]:
-    """The acts that a text says were done, with the clause."""
+    def _of_somebody(self, before: str, claim: Reading) -> bool:
+        """Whether it tells, in words of the talk, what a person did: that needs no tool to bear it out."""
+        if not before.strip() or _PASSIVE.search(before) or _HOUSE.search(before):
+            return False
+        subject = read(before).words & self._talk.names
+        told = len(claim.soft & self._talk.soft) >= _TOLD_SHARE * len(claim.soft)
+        return told and bool(subject or _SOMEBODY.search(before))
+
+
+def _claims(text: str) -> Iterable[tuple[int, str, str]]:
+    """The acts that a text says were done, with the clause and its words before the act."""
     position = 0
     for part in [*_CLAUSE.finditer(text), None]:
         clause = text[position : part.start() if part else len(text)]
@@ -111,17 +148,19 @@ def _claims(text: str) -> Iterable[tuple[int, str]]:
         if asks or _OPEN.search(clause):
             continue
         for number, deed in enumerate(_DEEDS):
-            if deed.done.search(clause):
-                yield number, clause.strip()
+            if act := deed.done.search(clause):
+                yield number, clause.strip(), clause[: act.start()]
 
 
-def _successes(prefix: Sequence[ChatMessage]) -> Iterable[str]:
-    """Every call that was carried out, with its result."""
-    calls: dict[str, str] = {}
+def _successes(prefix: Sequence[ChatMessage]) -> Iterable[tuple[str, str]]:
+    """Every call that was carried out: the tool's name, and the call with its result."""
+    calls: dict[str, tuple[str, str]] = {}
     for message in prefix:
         for call in message.get("tool_calls") or ():
-            calls[str(call.get("id"))] = text_of({"tool_calls": [call]})
+            name = str((call.get("function") or {}).get("name") or "")
+            calls[str(call.get("id"))] = name, text_of({"tool_calls": [call]})
         if message.get("role") == "tool":
             result = str(message.get("content") or "")
             if not message.get(FAILED) and not _FAILED.match(result):
-                yield f"{calls.get(str(message.get('tool_call_id')), '')}\n{result}"
+                name, called = calls.get(str(message.get("tool_call_id")), ("", ""))
+                yield name, f"{called}\n{result}"

@@ -216,6 +216,28 @@ def test_an_act_with_a_successful_result_may_be_told(name: str, claim: str) -> N
     assert reason(claim, [*ENGLISH, *called(other, "ok")]) == "false_claim"
 
 
+@pytest.mark.parametrize(
+    "claim",
+    ["The assistant executed clock: 10:15.", "The assistant ran the clock tool and then the weather tool (sunny).",
+     "It ran clock on Friday."],
+)  # fmt: skip
+def test_a_clause_that_names_a_tool_which_succeeded_is_borne_out(claim: str) -> None:
+    talk = [*ENGLISH, *called("clock", "10:15"), *called("weather", "21 C, sunny")]
+    assert reason(claim, talk) is None
+    assert reason(claim) == "false_claim"
+    assert reason("The old backups were deleted by the clock.", talk) == "false_claim"
+
+
+def test_what_a_person_did_needs_no_tool_but_the_words_of_the_talk() -> None:
+    talk: list[Json] = [
+        {"role": "user", "content": "My sister Clara handed in her notice. I saw Clara and the report."}
+    ]
+    for told in ("The user's sister sent in her notice.", "Clara sent in her notice."):
+        assert Deeds(talk, "").false_claim(told) is None
+    for claim in ("The report was sent to Clara.", "Butler sent the report to Clara.", "Clara paid 300 euros to Bob."):
+        assert Deeds(talk, "").false_claim(claim) is not None
+
+
 def test_wishes_plans_denials_and_what_people_say_of_themselves_are_no_false_claims() -> None:
     deeds = Deeds(ENGLISH, "")
     for text in (
