@@ -32,6 +32,8 @@ PATIENCE_SECONDS = 1.0
 LONG_PATIENCE_SECONDS = 5.0
 """The same for a fold that was given up `WAYS_GIVEN` times in a row, or a busy house would never fold."""
 WAYS_GIVEN = 3
+MOST_WAYS_GIVEN = 6
+"""From then on a fold runs to its end: what is always given up is paid for each time and never done."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Compactor:
         loop = asyncio.get_running_loop()
         timers = [
             loop.call_later(PATIENCE_SECONDS, self._give_way, WAYS_GIVEN),
-            loop.call_later(LONG_PATIENCE_SECONDS, self._give_way, None),
+            loop.call_later(LONG_PATIENCE_SECONDS, self._give_way, MOST_WAYS_GIVEN),
         ]
 
         def end_wait() -> None:
@@ -143,14 +145,14 @@ class Compactor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _give_way(self, at_most: int | None) -> None:
+    def _give_way(self, at_most: int) -> None:
         """Give up what is under way: nothing changes, and the thread's next turn begins it again.
 
         Folds that were given up `at_most` times in a row already go on.
         """
         for thread_id, task in list(self._tasks.items()):
             times = self._gave_way.get(thread_id, 0)
-            if thread_id in self._wanted or (at_most is not None and times >= at_most):
+            if thread_id in self._wanted or times >= at_most:
                 continue
             self._gave_way[thread_id] = times + 1
             self.counts.gave_way += 1

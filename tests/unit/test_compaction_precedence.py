@@ -137,6 +137,21 @@ async def test_a_fold_that_gave_way_three_times_gets_more_patience(monkeypatch: 
     assert await gave_way(model, subject)
 
 
+async def test_a_fold_that_gave_way_to_short_and_to_long_waits_runs_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = OneSlot()
+    subject = compactor(model)
+    for times in range(compaction.MOST_WAYS_GIVEN):
+        if times == compaction.WAYS_GIVEN:
+            monkeypatch.setattr(compaction, "LONG_PATIENCE_SECONDS", 0.0)
+        await under_way(subject, model)
+        assert await gave_way(model, subject)
+    await under_way(subject, model)
+    for _ in range(3):
+        assert not await gave_way(model, subject)
+    model.open.set()
+    assert await subject.settle("one")
+
+
 async def test_a_fold_that_came_to_its_end_begins_to_give_way_anew() -> None:
     model = OneSlot()
     subject = compactor(model)
