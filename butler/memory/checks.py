@@ -29,6 +29,11 @@ KEPT_SHARE = 0.66
 KEPT_LIKENESS = 0.25
 """The share of its words, where it has few of these."""
 FEW_PARTS = 3
+NEARLY_FULL = 0.8
+"""From this share of its budget on, a summary must lose something to take up something new, so it may lose more."""
+KEPT_SHARE_OF_FULL = 0.33
+MOST_OVER = 2
+"""A text of more than so many budgets is refused; one that is a little over is cut."""
 _SENTENCES = re.compile("(?:[.!?](?:\\s|$)|[\u3002\uff01\uff1f\n;])+")
 
 
@@ -52,15 +57,15 @@ def repeats_itself(text: str) -> bool:
     return times >= REPEATED and times * len(sentence) * 2 > sum(map(len, sentences))
 
 
-def dropped(old: str, new: str) -> str | None:
-    """What a new free text has lost of the old one, if that is too much."""
+def dropped(old: str, new: str, share: float = KEPT_SHARE) -> str | None:
+    """What a new free text has lost of the old one, if it keeps less than `share`."""
     if not old:
         return None
     before, after = read(old), read(new)
     parts = hard_parts(before)
     if len(parts) >= FEW_PARTS:
         lost = sorted(part for part in parts if not holds(after, part))
-        if len(lost) > (1 - KEPT_SHARE) * len(parts):
+        if len(lost) > (1 - share) * len(parts):
             return f"the summary drops {len(lost)} of {len(parts)} names and numbers of the one before"
         return None
     if before.soft and len(before.soft & after.soft) < KEPT_LIKENESS * len(before.soft):
@@ -80,13 +85,32 @@ def fault_of_text(text: str, prefix: Sequence[ChatMessage], old: str, budget: in
     size = count_tokens(stripped)
     if size >= count_messages(prefix) + count_tokens(old):
         return Fault("longer", "the summary is longer than what it replaces")
-    if size > budget:
+    if size > budget * MOST_OVER:
         return Fault("over_budget", "the summary is over its budget")
     if language_changed(spoken(prefix) or old, stripped):
         return Fault("language", "the summary is in another language than the talk")
-    if lost := dropped(old, stripped):
+    full = count_tokens(old) > NEARLY_FULL * budget
+    if lost := dropped(old, stripped, KEPT_SHARE_OF_FULL if full else KEPT_SHARE):
         return Fault("dropped_summary", lost)
     return None
+
+
+def cut_to(text: str, budget: int) -> str:
+    """Leave out whole sentences of a free text until it fits: its beginning stays, and what it says last."""
+    if count_tokens(text) <= budget:
+        return text
+    ends = [match.end() for match in _SENTENCES.finditer(text)]
+    head = text[: max((end for end in ends if count_tokens(text[:end]) <= budget // 4), default=0)].rstrip()
+    room = budget - count_tokens(head) - 4
+    tail = text[min((end for end in ends if count_tokens(text[end:]) <= room), default=len(text)) :]
+    return f"{head} … {tail.strip()}".strip() if tail.strip() or head else _cut_anywhere(text, budget)
+
+
+def _cut_anywhere(text: str, budget: int) -> str:
+    """The same for a text without sentences."""
+    while count_tokens(text) > budget:
+        text = text[: len(text) * 9 // 10]
+    return text.rstrip()
 
 
 def fault_of_notes(texts: Sequence[str], prefix: Sequence[ChatMessage], before: str, after: str) -> Fault | None:

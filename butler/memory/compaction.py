@@ -176,7 +176,7 @@ class Compactor:
         if isinstance(outcome, Fault):
             self._refuse(thread_id, outcome)
         else:
-            self._accept(thread_id, prefix, outcome)
+            self._accept(thread_id, prefix[: outcome.messages], outcome)
 
     def _refuse(self, thread_id: str, fault: Fault) -> None:
         self.counts.refused[fault.reason] += 1

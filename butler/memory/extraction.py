@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from butler.memory.examples import example_for
 from butler.memory.grounding import text_of
-from butler.memory.notes import Note, Notes
+from butler.memory.notes import SUMMARY_TOKENS, Note, Notes
 from butler.memory.shorten import shortened
 from butler.memory.tokens import count_tokens
 from butler.memory.words import read
@@ -59,6 +59,8 @@ def fold_request(prefix: Sequence[ChatMessage], notes: Notes) -> list[Json]:
     if known := _touched(prefix, notes):
         lines += ["", "Notes so far on the same things, numbered:"]
         lines += [f"({note.note_id}) {note.kind}: {note.text}" for note in known]
+    if notes.told:
+        lines += ["", f"(A new summary in place of the one so far has at most {SUMMARY_TOKENS // 2} words.)"]
     example = example_for("\n".join(str(message.get("content") or "") for message in prefix))
     request = {"role": "user", "content": "\n".join(lines)}
     return [{"role": "system", "content": INSTRUCTION}, *example, request]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from butler.memory.answers import Extracted, read_answer
-from butler.memory.checks import Fault, fault_of_notes, fault_of_text
+from butler.memory.checks import Fault, cut_to, fault_of_notes, fault_of_text
 from butler.memory.claims import Deeds
 from butler.memory.grounding import Sources
 from butler.memory.notes import SUMMARY_TOKENS, Found, Notes
@@ -22,11 +22,15 @@ MANY = 6
 
 @dataclass(frozen=True)
 class Outcome:
-    """The notes after a fold; `left` counts the notes of the answer that were not taken, by reason."""
+    """The notes after a fold of the oldest `messages`.
+
+    `left` counts the notes of the answer that were not taken, by reason.
+    """
 
     notes: Notes
     taken: int
     left: Counter[str]
+    messages: int
 
 
 def fold(answer: str, prefix: Sequence[ChatMessage], notes: Notes) -> Outcome | Fault:
@@ -40,26 +44,27 @@ def fold(answer: str, prefix: Sequence[ChatMessage], notes: Notes) -> Outcome | 
     deeds = Deeds(prefix, notes.render())
     if given.notes is None:
         return _of_text(given.text, prefix, notes, deeds)
-    return _of_notes(given.notes, prefix, notes, deeds)
+    return _of_notes(given.notes, prefix, notes, deeds, cut=given.cut)
 
 
 def _of_text(text: str, prefix: Sequence[ChatMessage], notes: Notes, deeds: Deeds) -> Outcome | Fault:
     if fault := fault_of_text(text, prefix, notes.told, SUMMARY_TOKENS):
         return fault
+    text = cut_to(text, SUMMARY_TOKENS)
     if clause := deeds.false_claim(text):
         return Fault("false_claim", f"the summary claims what never happened: {clause[:120]!r}")
-    return Outcome(notes.with_told(text).capped(), 1, Counter())
+    return Outcome(notes.with_told(text).capped(), 1, Counter(), len(prefix))
 
 
 def _of_notes(
-    extracted: Sequence[Extracted], prefix: Sequence[ChatMessage], notes: Notes, deeds: Deeds
+    extracted: Sequence[Extracted], prefix: Sequence[ChatMessage], notes: Notes, deeds: Deeds, *, cut: bool
 ) -> Outcome | Fault:
     if not extracted:
         return Fault("empty", "the answer has no notes")
     distinct = len({read(note.text).letters for note in extracted})
     if len(extracted) >= MANY and distinct * 2 < len(extracted):
         return Fault("repeats", f"the answer says {distinct} things {len(extracted)} times")
-    sources, found, left = Sources(prefix, notes.render()), list[Found](), Counter[str]()
+    sources, found, left = Sources(prefix, notes.render()), list[tuple[int, Found]](), Counter[str]()
     for note in extracted:
         position = sources.find(note.text, None if note.source is None else note.source - 1)
         if position is None or is_apology(str(prefix[position].get("content") or "")):
@@ -70,14 +75,28 @@ def _of_notes(
             role = str(prefix[position].get("role"))
             # What a tool returns is data: a page can set no goal and decide nothing.
             kind = "result" if role == "tool" else note.kind
-            found.append(Found(kind, note.text, _run_of(prefix, position), role, note.replaces))
+            found.append((position, Found(kind, note.text, _run_of(prefix, position), role, note.replaces)))
     if not found:
         reason = left.most_common(1)[0][0]
         return Fault(reason, "none of the notes is borne out by the talk")  # type: ignore[arg-type]
-    merged = notes.merged(found).capped()
-    if fault := fault_of_notes([note.text for note in found], prefix, notes.render(), merged.render()):
+    end = _noted_until(prefix, [position for position, _ in found]) if cut else len(prefix)
+    taken = [note for position, note in found if position < end]
+    merged = notes.merged(taken).capped()
+    texts = [note.text for note in taken]
+    if fault := fault_of_notes(texts, prefix[:end], notes.render(), merged.render()):
         return fault
-    return Outcome(merged, len(found), left)
+    return Outcome(merged, len(taken), left, end)
+
+
+def _noted_until(prefix: Sequence[ChatMessage], noted: Sequence[int]) -> int:
+    """How many messages an answer that was cut has whole notes of: the turns before that of its last note.
+
+    Where all its notes are of one turn, that turn is taken with what was noted of it, or it would never fold.
+    """
+    starts = [at for at, message in enumerate(prefix) if at and message.get("role") == "user"]
+    before = [at for at in starts if min(noted) < at <= noted[-1]]
+    after = [at for at in starts if at > max(noted)]
+    return before[-1] if before else after[0] if after else len(prefix)
 
 
 def _run_of(prefix: Sequence[ChatMessage], position: int) -> str:

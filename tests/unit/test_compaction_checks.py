@@ -14,6 +14,7 @@ from butler.memory.folding import fold
 from butler.memory.notes import SUMMARY_TOKENS, Note, Notes
 from butler.memory.refusals import is_apology
 from butler.memory.scripts import language_changed
+from butler.memory.tokens import count_tokens
 from butler.models.failures import TooSlow
 from butler.types import Json
 from tests.unit.test_compaction import THREAD, compactor
@@ -128,9 +129,20 @@ def test_what_is_longer_than_its_input_or_over_the_budget_is_refused() -> None:
     long = " ".join(f"Ann told {number * 7919} about {number * 104729}." for number in range(30))
     assert reason(long) == "longer"
     talk = [{"role": "user", "content": long * 50}, {"role": "assistant", "content": "fine"}]
-    over = " ".join(f"Ann told {number * 7919} about {number * 104729}." for number in range(90))
+    over = " ".join(f"Ann told {number * 7919} about {number * 104729}." for number in range(190))
     assert reason(over, talk) == "over_budget"
     assert reason("Ann told many about much.", talk) is None
+
+
+def test_a_free_text_a_little_over_the_budget_is_cut_at_a_sentence_and_folding_goes_on() -> None:
+    notes = Notes.from_state(None, "Ann is the host.")
+    for number in range(80):
+        fact = f"Guest {number} is called Name{chr(97 + number % 26)} and brings {number * 7} plates of food."
+        outcome = fold(f"{notes.told} {fact}", [{"role": "user", "content": fact * 2}], notes)
+        assert not isinstance(outcome, Fault), (number, outcome)
+        notes = outcome.notes
+        assert notes.told.endswith(fact) and notes.told.startswith("Ann is the host.")
+        assert count_tokens(notes.told) <= SUMMARY_TOKENS
 
 
 def test_what_repeats_itself_is_refused() -> None:

@@ -139,3 +139,19 @@ def test_any_history_folds_or_does_not_and_never_raises(history: list[Json], ans
     outcome = fold(answer, prefix, notes)
     assert isinstance(outcome, Fault) or outcome.notes.render()
     assert 0 <= cut_index(history, 2) <= len(history)
+
+
+def test_an_answer_that_was_cut_folds_only_the_turns_before_its_last_note() -> None:
+    said = [f"The code of door number {number} is K-{number * 37}." for number in range(1, 11)]
+    prefix: list[Json] = []
+    for text in said:
+        prefix += [{"role": "user", "content": text}, {"role": "assistant", "content": "Noted, thank you very much."}]
+    notes = [{"source": 2 * at + 1, "kind": "fact", "text": text} for at, text in enumerate(said)]
+    whole = json.dumps({"notes": notes})
+    outcome = fold(whole, prefix, Notes())
+    assert not isinstance(outcome, Fault) and outcome.messages == len(prefix)
+    outcome = fold(whole[: whole.index(said[6]) + 5], prefix, Notes())
+    assert not isinstance(outcome, Fault) and outcome.messages == 10
+    assert [note.text for note in outcome.notes.items] == said[:5]
+    outcome = fold(json.dumps({"notes": notes[:1]})[:-2], prefix, Notes())
+    assert not isinstance(outcome, Fault) and (outcome.messages, outcome.taken) == (2, 1)
