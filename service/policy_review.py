@@ -85,12 +85,8 @@ def review(path: Path, last: int, policy: Policy, tools: ToolRegistry, redactor:
         kind, _, grant_id = rule.partition(":")
         grant = (grant_id, "granted earlier") if kind == "grant" else None
         ruling = safe_classify(policy, tool, args, own_verdict=spec.verdict, grant=grant)
-        if spec.own_ruling and (verdict, rule, ruling.verdict, ruling.rule) == (
-            "approve",
-            "default",
-            "allow",
-            "default",
-        ):
+        asked_by_itself = spec.own_ruling is not None and (verdict, rule) == ("approve", "default")
+        if asked_by_itself and ruling.verdict == "allow" and not policy.singles_out(ruling, tool):
             continue  # It asked for a reason that lay in the talk of then.
         if ruling.verdict != verdict:
             masked = shown_args(tool, args, tools, redactor)

@@ -230,6 +230,12 @@ def still_stands(connection: Connection, grant_id: str, digest: str) -> bool:
     return row is not None
 
 
+def is_narrow(connection: Connection, grant_id: str, argument: str) -> bool:
+    """Whether a grant says which values of an argument it is for, so that not any value will do."""
+    row = connection.execute(select(grants).where(grants.c.grant_id == grant_id)).first()
+    return row is not None and bool(set(text_of(Grant.of_row(row).args.get(argument, "*"))) - {"*"})
+
+
 def visible_to(
     connection: Connection, person: Principal, tools: ToolRegistry | None = None, *, everything: bool = False
 ) -> list[Grant]:

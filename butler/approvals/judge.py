@@ -42,13 +42,13 @@ class Judge:
         grant = grants.covering(connection, call.tool, bound, call.args, thread_id=thread_id, user_id=person.user_id)
         granted = (grant.grant_id, f"granted by {grant.granted_by}") if grant else None
         occasion = Occasion(connection, call.args, thread_id, stamp())
-        ruling = tightened(self._rule(call.tool, call.args, granted), self._tools.get(call.tool), occasion)
+        ruling = self._tightened(self._rule(call.tool, call.args, granted), spec, occasion)
         if (
             grant is not None
             and ruling.rule == f"grant:{grant.grant_id}"
             and not grants.use(connection, grant.grant_id)
         ):
-            return tightened(self._rule(call.tool, call.args, None), self._tools.get(call.tool), occasion)
+            return self._tightened(self._rule(call.tool, call.args, None), spec, occasion)
         return ruling
 
     def on_edit(self, action: Action, args: Json) -> tuple[list[str], Ruling]:
@@ -67,7 +67,8 @@ class Judge:
         if problems := self._tools.validate(action.tool, args):
             return Objection(f"the tool's schema no longer accepts these arguments: {'; '.join(problems)}")
         occasion = Occasion(connection, args, action.thread_id, action.requested_at)
-        ruling = tightened(self._rule(action.tool, args, self._standing_grant(connection, action)), tool, occasion)
+        granted = self._standing_grant(connection, action)
+        ruling = self._tightened(self._rule(action.tool, args, granted), tool, occasion)
         if ruling.verdict == "refuse":
             return Objection(f"policy now refuses it: {ruling.reason}", ruling)
         if ruling.verdict == "approve" and action.status == "allowed":
@@ -113,6 +114,18 @@ class Judge:
         if action.status == "allowed" and kind == "grant" and grants.still_stands(connection, grant_id, digest):
             return grant_id, "granted earlier"
         return None
+
+    def _tightened(self, ruling: Ruling, tool: ToolSpec | None, occasion: Occasion) -> Ruling:
+        """The ruling, or a question of the tool itself, unless someone allowed this very tool or these arguments."""
+        if tool is None or tool.own_ruling is None or ruling.verdict != "allow":
+            return ruling
+        kind, _, grant_id = ruling.rule.partition(":")
+        meant = (
+            grants.is_narrow(occasion.connection, grant_id, tool.plain_argument)
+            if kind == "grant"
+            else self._policy.singles_out(ruling, tool.name)
+        )
+        return ruling if meant else tightened(ruling, tool, occasion)
 
     def _rule(self, tool: str, args: Json, grant: tuple[str, str] | None) -> Ruling:
         spec = self._tools.get(tool)

@@ -1,4 +1,4 @@
-"""Where a tool that is allowed by default asks after all, for a reason that lies in the talk (A3, C6)."""
+"""Where a tool that may run by itself asks after all, for a reason that lies in the talk (A3, C6)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ log = structlog.get_logger(__name__)
 
 
 def tightened(ruling: Ruling, tool: ToolSpec | None, occasion: Occasion) -> Ruling:
-    """The ruling, or one that asks the person who is spoken with; rules and grants that spoke stay as they are."""
-    if tool is None or tool.own_ruling is None or ruling.verdict != "allow" or ruling.rule != "default":
+    """The ruling, or one that asks the person who is spoken with; refusals and questions stay as they are."""
+    if tool is None or tool.own_ruling is None or ruling.verdict != "allow":
         return ruling
     try:
         why = tool.own_ruling(occasion)
@@ -22,4 +22,4 @@ def tightened(ruling: Ruling, tool: ToolSpec | None, occasion: Occasion) -> Ruli
         why = f"Whether it may run by itself could not be found out ({type(error).__name__}: {error})."
     if why is None:
         return ruling
-    return replace(ruling, verdict="approve", reason=why, risk="dangerous", deciders=("requester",))
+    return replace(ruling, verdict="approve", rule="default", reason=why, risk="dangerous", deciders=("requester",))

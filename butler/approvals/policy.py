@@ -83,6 +83,10 @@ class Policy:
         """Tell whether any rule is about a tool, with whatever arguments."""
         return any(rule.tool(tool) for rule in self._rules)
 
+    def singles_out(self, ruling: Ruling, tool: str) -> bool:
+        """Tell whether a rule that matched is for this one tool by its name, not for all that a pattern fits."""
+        return any(rule.tool == tool for rule in self.definition.rules if rule.name in ruling.matched)
+
     def unreachable_rules(self) -> tuple[Unreachable, ...]:
         """Name rules that certainly can't win; a rule that is not named may still never win in practice."""
         return unreachable_rules(self.definition.rules)

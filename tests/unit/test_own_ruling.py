@@ -57,6 +57,16 @@ async def test_rules_and_stricter_verdicts_are_left_alone(tmp_path: Path, own: V
     assert await verdicts(tmp_path, own, "an odd one", *rules) == []
 
 
+async def test_a_rule_for_all_tools_does_not_speak_for_the_text(tmp_path: Path) -> None:
+    picky = replace(tool("picky", "allow"), own_ruling=asks)
+    rules = [rule("all", "*", "allow"), rule("some", "pick*", "allow")]
+    said = says("", ("picky", {"text": "an odd one"})), says("done")
+    async with open_brain(tmp_path, *said, tools=[picky], rules=rules) as brain:
+        await brain.say("go", MIA)
+        [asked] = await brain.pending()
+    assert (asked.reason, asked.rule) == ("odd", "default")
+
+
 def test_a_declared_tool_may_not_take_the_name_of_a_built_in_one(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.mkdir()
