@@ -20,7 +20,9 @@ from butler.memory.folding import Outcome, fold
 from butler.memory.foldparts import BackOff, CompactionConfig, Completer, FoldCounts, Folded
 from butler.memory.history import unanswered
 from butler.memory.notes import Notes
+from butler.memory.tokens import count_messages
 from butler.models.failures import TooSlow
+from butler.models.overflow import ContextOverflow
 from butler.types import Json
 
 __all__ = ["CompactionConfig", "Compactor", "cut_index"]
@@ -32,6 +34,8 @@ PATIENCE_SECONDS = 1.0
 LONG_PATIENCE_SECONDS = 5.0
 """The same for a fold that was given up `WAYS_GIVEN` times in a row, or a busy house would never fold."""
 WAYS_GIVEN = 3
+LEAST_ROOM = 2000
+"""No request is made smaller than that after one that was too long."""
 MOST_WAYS_GIVEN = 6
 """From then on a fold runs to its end: what is always given up is paid for each time and never done."""
 
@@ -49,6 +53,7 @@ class Compactor:
     def __init__(self, model: Completer, config: CompactionConfig) -> None:
         self._model = model
         self._config = config
+        self._room = config.request_tokens
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ready: dict[str, _Ready] = {}
         self._back_off: dict[str, BackOff] = {}
@@ -162,13 +167,18 @@ class Compactor:
     async def _fold(self, thread_id: str, prefix: list[Json], summary: str, stored: Sequence[Any] | None) -> None:
         try:
             notes = Notes.from_state(stored, summary)
-            prefix = prefix[: turns_that_fit(prefix, notes, self._config.request_tokens)]
+            prefix = prefix[: turns_that_fit(prefix, notes, self._room)]
+            request = fold_request(prefix, notes, self._room)
             answer = await self._model.complete(
-                fold_request(prefix, notes), purpose="compaction", timeout=self._config.timeout,
+                request, purpose="compaction", timeout=self._config.timeout,
                 max_tokens=ANSWER_TOKENS, schema=SCHEMA,
             )  # fmt: skip
             # Not on the event loop: a long answer over a long prefix takes some milliseconds to check.
             outcome = await asyncio.to_thread(fold, answer, prefix, notes)
+        except ContextOverflow as error:
+            # The next try takes fewer turns and shorter lines.
+            self._room = max(LEAST_ROOM, error.overflow.smaller_limit(self._room, count_messages(request)))
+            outcome = _fault_of(error)
         except Exception as error:
             # Best effort (C3): whatever went wrong, the talk goes on as it was.
             outcome = _fault_of(error)

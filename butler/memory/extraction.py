@@ -17,6 +17,8 @@ MOST_TOUCHED = 6
 TOUCHED_SHARE = 0.6
 TEXT_CHARS = {"tool": 1_500}
 OTHER_CHARS = 6_000
+LEAST_SHARE = 1 / 64
+"""Below this share of its characters a line is hardly more than the pointer to the whole."""
 INSTRUCTION = """Take notes of the talk below for the assistant's own memory, in the language of the talk.
 Answer with JSON alone: {"notes": [{"source": 1, "kind": "fact", "text": "..."}]}
 - source: the number of the message that says it.
@@ -49,13 +51,17 @@ SCHEMA: Json = {
 }
 
 
-def fold_request(prefix: Sequence[ChatMessage], notes: Notes) -> list[Json]:
-    """The hidden request: the free text so far, the turns that are newly old, the notes that they may change."""
+def fold_request(prefix: Sequence[ChatMessage], notes: Notes, tokens: int | None = None) -> list[Json]:
+    """The hidden request: the free text so far, the turns that are newly old, the notes that they may change.
+
+    Args:
+        tokens: what the model takes; lines that are too long for it are shortened.
+    """
     lines: list[str] = []
     if notes.told:
         lines.append(f"Summary so far:\n{notes.told}\n")
     lines.append("Talk:")
-    lines += [_line(number, message) for number, message in enumerate(prefix, 1)]
+    lines += _lines(prefix, None if tokens is None else _room(notes, tokens))
     if known := _touched(prefix, notes):
         lines += ["", "Notes so far on the same things, numbered:"]
         lines += [f"({note.note_id}) {note.kind}: {note.text}" for note in known]
@@ -78,19 +84,35 @@ def _touched(prefix: Sequence[ChatMessage], notes: Notes) -> list[Note]:
     return sorted((note for _, note in touched[:MOST_TOUCHED]), key=lambda note: note.note_id)
 
 
-def _line(number: int, message: ChatMessage) -> str:
+def _room(notes: Notes, tokens: int) -> int:
+    """The tokens that are left for the talk itself."""
+    return tokens - ANSWER_TOKENS - count_tokens(INSTRUCTION) - count_tokens(notes.render()) - 500
+
+
+def _lines(prefix: Sequence[ChatMessage], room: int | None) -> list[str]:
+    """The talk line by line, each with half as much of it until all fit, or until little is left of each."""
+    share = 1.0
+    while True:
+        lines = [_line(number, message, share) for number, message in enumerate(prefix, 1)]
+        if room is None or share <= LEAST_SHARE or sum(count_tokens(line) + 1 for line in lines) <= room:
+            return lines
+        share /= 2
+
+
+def _line(number: int, message: ChatMessage, share: float = 1.0) -> str:
     role = str(message.get("role"))
-    text = shortened(str(message.get("content") or ""), TEXT_CHARS.get(role, OTHER_CHARS))
+    text = shortened(str(message.get("content") or ""), int(share * TEXT_CHARS.get(role, OTHER_CHARS)))
     calls = ""
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
-        calls += f" [calls {function.get('name')} {shortened(str(function.get('arguments')), TEXT_CHARS['tool'])}]"
+        arguments = shortened(str(function.get("arguments")), int(share * TEXT_CHARS["tool"]))
+        calls += f" [calls {function.get('name')} {arguments}]"
     return f"[{number}] {role}: {text}{calls}"
 
 
 def turns_that_fit(prefix: Sequence[ChatMessage], notes: Notes, tokens: int) -> int:
     """How many of the oldest messages fit one request: whole turns, and at least the first."""
-    room = tokens - ANSWER_TOKENS - count_tokens(INSTRUCTION) - count_tokens(notes.render()) - 500
+    room = _room(notes, tokens)
     used, fitting = 0, 0
     for number, message in enumerate(prefix, 1):
         if message.get("role") == "user" and number > 1:

@@ -20,6 +20,7 @@ from butler.memory.history import repair
 from butler.memory.notes import Notes
 from butler.memory.prompt import SYSTEM_PROMPT
 from butler.memory.tokens import count_messages, count_tokens
+from butler.models.overflow import ContextOverflow, Overflow
 from butler.types import ChatMessage, Json
 
 THREAD = "thread"
@@ -223,6 +224,18 @@ async def test_the_back_off_grows_to_an_hour_and_a_success_ends_it(clock: list[f
     clock[0] += BACK_OFF_SECONDS
     assert subject.start(THREAD, history, "")
     await subject.aclose()
+
+
+async def test_a_request_that_was_too_long_is_made_shorter_the_next_time(clock: list[float]) -> None:
+    subject, model = compactor(ContextOverflow("Too long.", Overflow(8000, 4000)), GOOD)
+    history = talk(40)
+    assert subject.start(THREAD, history, "") and not await subject.settle(THREAD)
+    clock[0] += BACK_OFF_SECONDS + 1
+    assert subject.start(THREAD, history, "") and await subject.settle(THREAD)
+    first, second = (count_messages(asked["messages"]) for asked in model.asked)
+    assert second < first * 0.7
+    folded = subject.take(THREAD, history)
+    assert folded is not None and len(folded.remaining) > 4
 
 
 async def test_the_back_off_is_the_threads_own(clock: list[float]) -> None:

@@ -112,6 +112,21 @@ def test_a_giant_result_is_shortened_in_the_request() -> None:
     assert "characters left out; search_history has the whole text" in request[-1]["content"]
 
 
+@pytest.mark.parametrize("said", ["What about the boat and the harbour? ", "船在港口里停着呢,明天再出海吧。"])
+@pytest.mark.parametrize("limit", [4096, 8192])
+def test_one_long_turn_is_shortened_to_the_room_that_there_is(said: str, limit: int) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": said * 200}}
+    turn: list[Json] = [
+        {"role": "user", "content": said * 300},
+        {"role": "assistant", "content": said * 300, "tool_calls": [call] * 4},
+        *[{"role": "tool", "tool_call_id": "c", "content": said * 300}] * 4,
+    ]
+    request = fold_request(turn, Notes(), limit)
+    assert count_messages(request) + ANSWER_TOKENS <= limit
+    assert request[-1]["content"].count(said.strip()) >= 6
+    assert fold_request(TALK, Notes(), limit) == fold_request(TALK, Notes())
+
+
 BROKEN: st.SearchStrategy[list[Json]] = st.lists(
     st.fixed_dictionaries(
         {"role": st.sampled_from(["user", "assistant", "tool"])},
