@@ -25,14 +25,18 @@ MOST_FOUND = 50
 EXCERPT_LENGTH = 300
 
 _BEHIND = text("SELECT seq, text FROM messages WHERE seq > (SELECT upto FROM search_state) ORDER BY seq LIMIT :lines")
-# Results of `search_history` and `recall` only repeat what stands elsewhere.
+# Results of `search_history` and `recall`, and the answers to the commands, only repeat what stands elsewhere.
 _FIND = text(
     """
     SELECT m.message_id, m.thread_id, m.run_id, m.role, m.text, m.created_at, t.title,
            json_extract(m.extra, '$.tool') AS tool
     FROM message_words JOIN messages m ON m.seq = message_words.rowid JOIN threads t ON t.thread_id = m.thread_id
+    LEFT JOIN runs r ON r.run_id = m.run_id
     WHERE message_words MATCH :wanted AND t.owner_id = :owner AND m.run_id != :without
       AND coalesce(json_extract(m.extra, '$.tool'), '') NOT IN ('search_history', 'recall')
+      AND NOT coalesce(
+        r.message || ' ' GLOB '/search[^a-zA-Z0-9_-]*' OR r.message || ' ' GLOB '/search_history[^a-zA-Z0-9_-]*'
+        OR r.message || ' ' GLOB '/memory[^a-zA-Z0-9_-]*' OR r.message || ' ' GLOB '/recall[^a-zA-Z0-9_-]*', 0)
     ORDER BY m.thread_id = :first DESC, bm25(message_words), m.seq DESC LIMIT :most
     """
 )

@@ -55,6 +55,16 @@ def test_the_route_and_the_command_find_it_too(butler: ButlerServer, owner: Clie
     refused(owner.request("GET", "/search"), 422, "invalid_request")
 
 
+def test_what_a_search_answered_is_not_found_again(butler: ButlerServer, owner: Client) -> None:
+    word = fresh("lantern")
+    owner.chat(f"/remember the {word} is red")
+    thread = owner.chat(f"my {word} is red")["thread_id"]
+    before = [item["message_id"] for item in owner.get("/search", query=word)["items"]]
+    for command in (f"/search {word}", f"/memory {word}", "/memory", f"/recall {word}", f"/search_history {word}"):
+        assert word in owner.chat(command, thread)["reply"].replace("\\", "")
+    assert [item["message_id"] for item in owner.get("/search", query=word)["items"]] == before != []
+
+
 def test_a_deleted_thread_is_not_found_any_more(butler: ButlerServer, owner: Client) -> None:
     word = fresh("secret")
     thread = owner.chat(word)["thread_id"]
