@@ -138,10 +138,12 @@ class ButlerService:
     async def _compact(self, thread_id: str) -> str:
         compactor = compaction_of(self.faculties)
         messages, summary, notes = await self.runs.brain.context_of(thread_id)
-        if not compactor.start(thread_id, messages, summary, notes):
-            return "There is nothing to fold yet, or it is being done already."
+        compactor.start(thread_id, messages, summary, notes, wished=True)
+        begun = compactor.under_way(thread_id)
         if await compactor.settle(thread_id):
             return "The older part of this talk is folded into its summary from your next message on."
+        if not begun:
+            return "Nothing to fold yet: only whole turns before the newest messages and before a waiting call are folded."
         return "Folding did not work out, so nothing has changed. It will be tried again later."
 
     async def _record_answer(

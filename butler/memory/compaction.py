@@ -68,25 +68,33 @@ class Compactor:
             messages, self._config.recent_window
         ) > 0
 
-    def start(self, thread_id: str, messages: Sequence[Json], summary: str, notes: Sequence[Any] | None = None) -> bool:
+    def start(
+        self, thread_id: str, messages: Sequence[Json], summary: str, notes: Sequence[Any] | None = None,
+        *, wished: bool = False,
+    ) -> bool:  # fmt: skip
         """Begin folding; False when that is under way, ready, backing off or there is nothing to fold.
 
         Args:
             summary: the thread's summary; it counts only where there are no notes.
             notes: the thread's notes as the state has them.
+            wished: a person asks for it, so an earlier failure does not hold it back.
         """
         cut = cut_index(messages, self._config.recent_window)
         if (
             cut == 0
             or thread_id in self._tasks
             or thread_id in self._ready
-            or self._back_off.get(thread_id, BackOff()).until > time.monotonic()
+            or (not wished and self._back_off.get(thread_id, BackOff()).until > time.monotonic())
         ):
             return False
         task = asyncio.create_task(self._fold(thread_id, list(messages[:cut]), summary, notes))
         self._tasks[thread_id] = task
         task.add_done_callback(lambda done: self._tasks.get(thread_id) is done and self._tasks.pop(thread_id))
         return True
+
+    def under_way(self, thread_id: str) -> bool:
+        """Whether this thread is being folded now."""
+        return thread_id in self._tasks
 
     def take(self, thread_id: str, messages: Sequence[Json]) -> Folded | None:
         """The finished fold of this thread, if it still fits its history."""

@@ -72,3 +72,19 @@ def test_a_bad_summary_changes_nothing(make_butler: MakeButler, model: ScriptedM
     request = last_request(model, TOLD[3])
     assert [message["content"] for message in request if message["role"] == "user"] == TOLD
     assert "Summary" not in request[0]["content"]
+
+
+def test_compact_says_what_is_true_and_tries_again_after_a_failure(
+    make_butler: MakeButler, model: ScriptedModel
+) -> None:
+    client = make_butler(**FOLDING).start().client()
+    thread = tell(client, TOLD[0])
+    assert "Nothing to fold yet" in client.chat("/compact", thread)["reply"]
+    tell(client, *TOLD[1:3], thread=thread)
+    model.reply(purpose="compaction", text="I'm sorry, I can't summarise this talk.")
+    assert "did not work out" in client.chat("/compact", thread)["reply"]
+    model.reply(purpose="compaction", text=noted((1, "fact", "Sister Clara is allergic to peanuts.")))
+    assert "from your next message on" in client.chat("/compact", thread)["reply"]
+    asked = len(model.requests())
+    assert "from your next message on" in client.chat("/compact", thread)["reply"]
+    assert len(model.requests()) == asked
