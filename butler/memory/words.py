@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from butler.memory.numberwords import implied_numbers
+
 GLUED = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Scripts that are read by bigrams: Han, kana, hangul."""
 
@@ -101,6 +103,7 @@ def read(text: str) -> Reading:
     implied = {str(_MONTHS[word]) for word in words if word in _MONTHS}
     implied |= {str(_COUNTS[word]) for word in words if word in _COUNTS}
     implied |= {str(_COUNTS[found]) for run in runs for found in _GLUED_COUNT.findall(run)}
+    implied |= implied_numbers(flat)
     in_codes = {way for number in _NUMBER.findall(flat) for way in _ways(number)}
     telling = frozenset(stem(word) for word in words if len(word) > 2 and word not in _STOP)
     bigrams = frozenset(run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1)))

@@ -299,3 +299,28 @@ def test_a_thread_of_an_older_version_has_one_note_of_its_summary() -> None:
     assert notes.items == (Note(1, "summary", "Ann has a boat."),) and notes.render() == "Ann has a boat."
     assert Notes.from_state(notes.to_json(), "ignored").render() == "Ann has a boat."
     assert SUMMARY_TOKENS == 1000
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"),
+    [
+        ("Thirty guests will come to the party.", "30 guests will come to the party."),
+        ("Twenty-five guests will come.", "25 guests will come."),
+        ("The budget for the trip is 2k euros.", "The budget for the trip is 2000 euros."),
+        ("We meet at half past seven at the cafe.", "The user meets at 19:30 at the cafe."),
+        ("The launch is on the first of May.", "The launch is on May 1."),
+        ("一共三十人参加聚会。", "一共30人参加聚会。"),
+        ("预算是三万五千元。", "预算是35000元。"), ("预算是3万元。", "预算是30000元。"),
+    ],
+)  # fmt: skip
+def test_a_number_in_words_may_be_noted_in_digits(said: str, noted: str) -> None:
+    assert (
+        reason(notes_answer(noted), [{"role": "user", "content": said}, {"role": "assistant", "content": "好 ok"}])
+        is None
+    )
+
+
+def test_another_number_than_the_words_say_is_not_found() -> None:
+    talk: list[Json] = [{"role": "user", "content": "Thirty guests will come to the party, 一共三十人参加聚会。"}]
+    assert reason(notes_answer("40 guests will come to the party."), talk) == "not_in_talk"
+    assert reason(notes_answer("一共300人参加聚会。"), talk) == "not_in_talk"
