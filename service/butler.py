@@ -143,7 +143,7 @@ class ButlerService:
         if await compactor.settle(thread_id):
             return "The older part of this talk is folded into its summary from your next message on."
         if not begun:
-            return "Nothing to fold yet: only whole turns before the newest messages and before a waiting call are folded."
+            return "Nothing to fold yet: only turns before the newest messages and before a waiting call are folded."
         return "Folding did not work out, so nothing has changed. It will be tried again later."
 
     async def _record_answer(
