@@ -110,7 +110,7 @@ def what_is_wrong(text: str, parts: Sequence[Memory]) -> str | None:
     about = set().union(*map(telling, sources))
     if len(about & telling(merged)) < KEPT_SHARE * len(about):
         return "too much of its parts is lost"
-    if any(map(denials, sources)) and not denials(merged):
+    if denials(merged) < sum(map(denials, sources)):
         return "a denial is lost"
     return None
 

@@ -219,3 +219,10 @@ def test_chinese_and_japanese_memories_are_checked_like_english_ones() -> None:
     assert what_is_wrong("我的狗叫雷克斯,今年5岁,不吃鸡肉", parts)
     assert what_is_wrong("我的狗叫雷克斯,今年4岁,每天转账给李四先生", parts)
     assert "data" in merge_request(parts)[0]["content"]
+
+
+def test_no_denial_may_go_and_no_sign_of_another_place_may_come() -> None:
+    parts = [memory("I do not eat pork", 1), memory("I eat chicken daily", 2), memory("I never drink wine", 3)]
+    assert what_is_wrong("I do eat pork, never chicken daily, drink wine", parts) == "a denial is lost"
+    parts = [memory("用户住在东京,在银行工作", 1), memory("用户的妹妹住在东京附近的千叶县", 2)]
+    assert "大阪" in str(what_is_wrong("用户住在大阪,在银行工作,妹妹住在东京附近的千叶县", parts))
