@@ -22,7 +22,7 @@ from service.commands import Commands
 from service.decisions import Decided, Decisions
 from service.showings import Showings
 from tests.support.headless import Brain, open_brain, says
-from tests.support.parts import ADMIN, new_database, tool
+from tests.support.parts import ADMIN, add_run, new_database, tool
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -117,6 +117,7 @@ async def test_approving_from_another_thread_names_the_action_without_its_secret
             async def by_code(self, code: str, decision: Decision, *more: Any) -> Decided:
                 return Decided([action], action.run_id, cast(Any, None), 0)
 
+        brain.database.write_now(lambda connection: add_run(connection, "elsewhere", "another"))
         commands = Commands(brain.faculties, brain.database, cast(Decisions, Deciding()), Showings(brain.database))
         answer = await commands.run(HouseCommand("approve", "ABCDE"), "/approve ABCDE", "another", ADMIN)
         assert answer.text.startswith("Approved: set_pw(user=mia, pw=***).")
