@@ -111,7 +111,7 @@ class Policy:
         if grant is not None:
             return Ruling("allow", f"grant:{grant[0]}", grant[1], RISKS["allow"])
         verdict = own or self.definition.default
-        whose = f"the own verdict of the tool {tool!r} in tools.yml" if own else "the default of policy.yml"
+        whose = f"the own verdict of the tool {tool!r}" if own else "the default of policy.yml"
         reason = f"No policy rule is about this call; {whose} is {verdict}: {ENDS[verdict]}."
         return Ruling(verdict, "default", reason, RISKS[verdict])
 

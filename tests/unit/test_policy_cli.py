@@ -101,7 +101,7 @@ def test_policy_test_says_what_holds_without_a_rule(capsys: pytest.CaptureFixtur
         "matched: no rule",
     ]
     assert printed(capsys, "test", "list_files")[2] == (
-        "reason: No policy rule is about this call; the own verdict of the tool 'list_files' in tools.yml is allow: "
+        "reason: No policy rule is about this call; the own verdict of the tool 'list_files' is allow: "
         "it runs without asking."
     )
 
