@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
@@ -21,8 +21,11 @@ from butler.tools.declared import declared_toolset
 from butler.tools.registry import ToolRegistry, Toolset
 from butler.tools.remembering import memory_tools
 from butler.tools.searching import search_tool
+from config.maid_types import MaidRegistryFile, RouteDefinition
+from config.maids_file import load_maids_file
 from config.notify_file import ChannelDefinition, load_notify_file, owners_channels
 from config.policy_file import PolicyFile, load_policy_file
+from config.routes_file import load_routes_file
 from config.settings import Settings
 from config.tools_file import load_tools_file
 from nodes.context import Faculties
@@ -39,6 +42,8 @@ class Configuration:
     channels: tuple[ChannelDefinition, ...] = ()
     secret_names: frozenset[str] = frozenset()
     """Variables that are secrets by their use, whatever they are called."""
+    maids: MaidRegistryFile = field(default_factory=MaidRegistryFile)
+    routes: tuple[RouteDefinition, ...] = ()
 
     def redactor(self, environ: Mapping[str, str]) -> Redactor:
         """The one redactor of a house: what is stored, told and logged is masked alike."""
@@ -53,7 +58,7 @@ class Configuration:
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str], *, channels: bool = True) -> Configuration:
-    """Read tools.yml, policy.yml and who is to be notified. Raises ConfigError with every fault of all of them.
+    """Read tools, policy, maids, routes and who is to be notified. Raises ConfigError with every fault of all of them.
 
     Args:
         channels: False where nothing is sent: the variables of notify.yml may be set for the server alone.
@@ -75,6 +80,16 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
         policy_file = load_policy_file(settings.config_dir / "policy.yml")
     except ConfigError as error:
         problems += error.problems
+    maids: MaidRegistryFile | None = None
+    routes: tuple[RouteDefinition, ...] = ()
+    try:
+        maids = load_maids_file(settings.config_dir / "maid_registry.yml")
+    except ConfigError as error:
+        problems += error.problems
+    try:
+        routes = load_routes_file(settings.config_dir / "intent_maid_routes.yml", maids)
+    except ConfigError as error:
+        problems += error.problems
     found_channels: tuple[ChannelDefinition, ...] = ()
     if channels:
         try:
@@ -87,7 +102,16 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
     if problems:
         raise ConfigError(problems, code)
     secret_names.update(name for channel in found_channels for name in channel.variables)
-    return Configuration(settings, toolsets, policy, found_channels, frozenset(secret_names))
+    secret_names.update(_keys_of_maids(maids))
+    return Configuration(
+        settings, toolsets, policy, found_channels, frozenset(secret_names), maids or MaidRegistryFile(), routes
+    )
+
+
+def _keys_of_maids(maids: MaidRegistryFile | None) -> set[str]:
+    """The variables with the keys of the maids' providers."""
+    endpoints = [maid.endpoint for maid in maids.maids if maid.endpoint] if maids else []
+    return {endpoint.api_key_env for endpoint in endpoints if endpoint.api_key_env}
 
 
 def read_channels(settings: Settings, environ: Mapping[str, str]) -> tuple[ChannelDefinition, ...]:
