@@ -71,7 +71,10 @@ class Output:
 
 @dataclass(frozen=True)
 class ToolUse:
-    """A tool call of the agent, told again whenever its state changes; `locations` are absolute, links resolved."""
+    """A tool call of the agent, told again whenever its state changes; `locations` are absolute, links resolved.
+
+    `output` is the end of what the tool gave back, a few KiB at most; empty while it runs or where nobody told.
+    """
 
     call_id: str
     kind: str
@@ -79,6 +82,7 @@ class ToolUse:
     status: Literal["pending", "in_progress", "completed", "failed"]
     locations: tuple[Path, ...] = ()
     raw_input: Json = field(default_factory=dict)
+    output: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,7 @@ class Finished:
 
     `stopped` is set where Butler ended it: a limit, a `Stop` of the watcher, a permission nobody answered
     (`awaits_permission`), or a launch that failed. `left_behind` counts processes that had to be swept up.
+    `plan_left` counts the entries of the agent's own plan that were not completed.
     """
 
     exit_code: int | None
@@ -159,6 +164,7 @@ class Finished:
     tokens: Tokens = Tokens()
     left_behind: int = 0
     duration: float = 0.0
+    plan_left: int = 0
 
 
 class Launcher(Protocol):
