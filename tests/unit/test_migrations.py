@@ -16,8 +16,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import IntegrityError
 
 from butler.storage.database import Database, sqlite_engine
+from butler.storage.maid_tables import metadata
 from butler.storage.migrate import HEAD, MIGRATIONS, current_revision, migrate
-from butler.storage.tables import metadata
 from tests.support.parts import ADMIN, add_run, proposed, ruling
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 
 from butler.storage.database import sqlite_engine
-from butler.storage.tables import metadata
+from butler.storage.maid_tables import metadata
 
 engine = sqlite_engine(context.config.attributes["path"], writes=True)
 with engine.connect() as connection:
