@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -84,6 +85,14 @@ class Server:
     def cpu(self) -> Cpu:
         times = self._psutil.cpu_times()
         return Cpu(times.user + times.system, times.children_user + times.children_system)
+
+    def cpu_by_thread(self) -> dict[str, float]:
+        """CPU seconds of each of the process's threads, far finer than the ticks of `cpu` (Linux alone)."""
+        spent: dict[str, float] = {}
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
+                spent[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
+        return spent
 
     def rss_mb(self) -> float:
         return float(self._psutil.memory_info().rss) / 2**20
