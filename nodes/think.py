@@ -11,10 +11,11 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from butler.errors import ModelFailed
+from butler.memory.tokens import count_messages
 from butler.turn import FAILED, Ending, TurnState
 from butler.types import Json, ModelReply, Usage
 from nodes.asking import ask
-from nodes.context import TurnContext
+from nodes.context import Faculties, TurnContext
 
 SOUND_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_NAME_CHARS = 128
@@ -34,6 +35,8 @@ async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, An
         reply = _command_reply(state)
         emit("token", {"text": reply})
         messages.append({"role": "assistant", "content": reply})
+        # No model has told how long the context is: a thread of commands alone has to fold as well.
+        update["compact_due"] = _compact_due(messages, count_messages(messages), faculties)
         return update | {"ending": Ending(status="done", reply=reply, error=None)}
     try:
         answer = await ask(state, messages, runtime.context)
@@ -42,14 +45,17 @@ async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, An
     update["usage"] = add_usage(state.get("usage") or {}, answer.usage)
     if not answer.calls:
         reply = _last_words(messages, answer, runtime.context)
-        compactor = faculties.compactor
         context_tokens = answer.usage.input_tokens + answer.usage.output_tokens
-        update["compact_due"] = compactor is not None and compactor.due(messages, context_tokens)
+        update["compact_due"] = _compact_due(messages, context_tokens, faculties)
         return update | {"ending": Ending(status="done", reply=reply, error=None)}
     if state["rounds"] >= faculties.max_tool_rounds:
         return update | _stopped(messages, answer, runtime.context)
     messages.append({"role": "assistant", "content": answer.text, "tool_calls": _with_new_ids(messages, answer)})
     return update | {"rounds": state["rounds"] + 1}
+
+
+def _compact_due(messages: list[Json], context_tokens: int, faculties: Faculties) -> bool:
+    return faculties.compactor is not None and faculties.compactor.due(messages, context_tokens)
 
 
 def _with_new_ids(messages: list[Json], answer: ModelReply) -> list[Json]:

@@ -83,3 +83,13 @@ async def test_a_fold_never_delays_the_reply(tmp_path: Path) -> None:
         state = await asyncio.wait_for(brain.say("three"), 20)
         assert state["ending"]["reply"] == "quick" and not gate.is_set()
         await compactor.aclose()
+
+
+async def test_a_thread_of_commands_alone_is_folded_too(tmp_path: Path) -> None:
+    compactor, model = folding("Ann writes notes of the boat.", messages=12)
+    async with open_brain(tmp_path, says("Fine."), compactor=compactor) as brain:
+        for number in range(3):
+            state = await brain.say(f"/free text='the boat lies in harbour {number}'")
+            assert state["ending"]["status"] == "done"
+        assert await compactor.settle("thread") and len(model.asked) == 1
+        assert (await brain.say("and now?"))["summary"] == "Ann writes notes of the boat."
