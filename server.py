@@ -155,7 +155,7 @@ def _announce(host: str, port: int, token: str, configuration: Configuration) ->
     url = f"http://{shown}:{port}"
     settings = configuration.settings
     write_url(settings.data_dir, local_url(host, port))
-    tools, rules = len(configuration.tools.names()), len(configuration.policy.definition.rules)
+    tools, rules = len(configuration.tools.offered_names()), len(configuration.policy.definition.rules)
     print(f"Configuration in {settings.config_dir}: {tools} tools, {rules} policy rules. Data in {settings.data_dir}.")
     print(f"Open {url}/?token={token}", flush=True)
     if missing := configuration.settings.model_missing:

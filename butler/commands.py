@@ -66,9 +66,9 @@ def parse_tool_command(text: str, tools: ToolRegistry) -> tuple[str, str]:
     """
     parts = text[1:].strip().split(None, 1)
     name, rest = (parts[0] if parts else ""), (parts[1] if len(parts) > 1 else "")
-    tool = tools.get(name)
+    tool = tools.offered(name)
     if tool is None:
-        near = difflib.get_close_matches(name, [*HOUSE_COMMANDS, *tools.names()], 1)
+        near = difflib.get_close_matches(name, [*HOUSE_COMMANDS, *tools.offered_names()], 1)
         hint = f" Did you mean /{near[0]}?" if near else ""
         raise CommandError(f"There is no command /{name}.{hint} /help lists them.", "not_found")
     if tool.plain_argument and not rest.startswith("{") and not _names_an_argument(rest, tool.input_schema):

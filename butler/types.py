@@ -57,6 +57,9 @@ class ToolSpec:
     `source` names where it was defined, as ``FILE:LINE``. `digest` is a SHA-256 over all of it but its verdict.
     `secret_args` are the names of arguments whose values are masked wherever they are shown.
     `plain_argument` takes the words after /NAME. `own_ruling` may ask where `verdict` allows; never the other way.
+    `verdict_for` gives the default verdict from the arguments, in place of `verdict`. Not `offered`: it is nobody's to
+    call, the house itself asks about it. Not `editable`: its arguments are what has happened, so nobody changes them.
+    `resumable`: after a crash whoever started it goes on. `typed_args` are for people, never for the model.
     """
 
     name: str
@@ -71,6 +74,11 @@ class ToolSpec:
     secret_args: frozenset[str] = field(default_factory=frozenset)
     plain_argument: str = ""
     own_ruling: OwnRuling | None = None
+    verdict_for: Callable[[Json], Verdict] | None = None
+    offered: bool = True
+    editable: bool = True
+    resumable: bool = False
+    typed_args: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True)

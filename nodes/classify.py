@@ -28,7 +28,7 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
     results: dict[str, Result] = {}
     for position, raw in enumerate(state["messages"][-1]["tool_calls"]):
         name, text = raw["function"]["name"], raw["function"]["arguments"]
-        args, problem = read_arguments(faculties.tools, name, text)
+        args, problem = read_arguments(faculties.tools, name, text, typed=bool(state.get("command")))
         shown_call = shown_args(name, args, faculties.tools, faculties.redactor)
         if problem:
             problem = faculties.redactor.text(problem)
@@ -66,8 +66,8 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
     return {"calls": calls, "results": results}
 
 
-def read_arguments(tools: ToolRegistry, name: str, text: str) -> tuple[Json, str | None]:
-    """The arguments of a call, and what is wrong with the call in words for the model."""
+def read_arguments(tools: ToolRegistry, name: str, text: str, *, typed: bool = False) -> tuple[Json, str | None]:
+    """The arguments of a call, and what is wrong with the call in words for the model; `typed` by a person."""
     try:
         args = loads_exactly(text) if text.strip() else {}
     except RecursionError:
@@ -76,11 +76,13 @@ def read_arguments(tools: ToolRegistry, name: str, text: str) -> tuple[Json, str
         return {}, f"The arguments of {name!r} are not valid JSON ({error}). Nothing was run; call it again."
     if not isinstance(args, dict):
         return {}, f"The arguments of {name!r} must be one JSON object. Nothing was run; call it again."
-    if tools.get(name) is None:
+    tool = tools.offered(name)
+    if tool is None:
         near = tools.suggest(name)
         hint = f" Did you mean {near!r}?" if near else ""
         return args, f"There is no tool {name!r}.{hint} Nothing was run."
-    if problems := tools.validate(name, args):
+    kept = sorted(tool.typed_args & args.keys()) if not typed else []
+    if problems := [f"{key!r} is not yours to choose" for key in kept] or tools.validate(name, args):
         return (
             args,
             f"The arguments don't fit {name!r}: {'; '.join(problems)}. Nothing was run; call it again.",

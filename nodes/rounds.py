@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Round:
-    """Who of a run's `act` nodes is at work. Only wakes and counts: what holds stands in the ledger.
+    """Who of a run's calls is at work. Only wakes and counts: what holds stands in the ledger.
 
     LangGraph goes on only when every node of the round has stopped. A call that is approved while another one runs
     would have to wait for it, so its node stays until nothing else of the round is at work.
@@ -16,6 +16,7 @@ class Round:
 
     def __init__(self) -> None:
         self._inside = 0
+        self._held: set[str] = set()
         self._waiting = 0
         self._version = 0
         self._stirred = asyncio.Event()
@@ -30,6 +31,15 @@ class Round:
             self._inside -= 1
             self.stir()
 
+    def hold(self, call_id: str) -> None:
+        """Count a call in that takes several nodes, until `let_go`; a second time changes nothing."""
+        self._held.add(call_id)
+
+    def let_go(self, call_id: str) -> None:
+        """The call is over, or parks."""
+        self._held.discard(call_id)
+        self.stir()
+
     @property
     def version(self) -> int:
         """Changes with every `stir`; read it before looking at the ledger."""
@@ -38,7 +48,7 @@ class Round:
     @property
     def others_at_work(self) -> bool:
         """Whether any node beside the caller and those that wait is still working."""
-        return self._inside - self._waiting > 1
+        return self._inside + len(self._held) - self._waiting > 1
 
     def stir(self) -> None:
         """Wake all who wait: a decision was written, or a call has ended."""

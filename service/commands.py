@@ -79,6 +79,7 @@ class Commands:
         lines = [
             f"- `{usage(tool.name, tool.input_schema)}` — {tool.description} ({_WITHOUT_A_RULE[tool.verdict]})"
             for tool in self._faculties.tools.specs()
+            if tool.offered
         ]
         return "\n".join(lines) or "There are no tools yet. Declare some in tools.yml."
 

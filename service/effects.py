@@ -23,6 +23,8 @@ async def settle_effects(database: Database, tools: ToolRegistry, run_id: str) -
     for action in await database.read(partial(ledger.interrupted_executions, run_id=run_id)):
         await asyncio.to_thread(kill_strays, action.action_id)
         tool = tools.get(action.tool)
+        if tool is not None and tool.resumable:
+            continue  # Whoever started it finds in the database how far it came.
         repeat = tool is not None and tool.idempotent
         await database.write(partial(ledger.after_crash, action=action, idempotent=repeat))
         log.warning("effect_interrupted", action_id=action.action_id, tool=action.tool, repeated=repeat)

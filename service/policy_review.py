@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from butler.approvals.own_ruling import own_verdict
 from butler.approvals.policy import Policy, safe_classify
 from butler.approvals.show import shown_args, title_of
 from butler.redact import Redactor
@@ -84,7 +85,7 @@ def review(path: Path, last: int, policy: Policy, tools: ToolRegistry, redactor:
         args: Json = json.loads(stored)
         kind, _, grant_id = rule.partition(":")
         grant = (grant_id, "granted earlier") if kind == "grant" else None
-        ruling = safe_classify(policy, tool, args, own_verdict=spec.verdict, grant=grant)
+        ruling = safe_classify(policy, tool, args, own_verdict=own_verdict(spec, args), grant=grant)
         asked_by_itself = spec.own_ruling is not None and (verdict, rule) == ("approve", "default")
         if asked_by_itself and ruling.verdict == "allow" and not policy.singles_out(ruling, tool):
             continue  # It asked for a reason that lay in the talk of then.

@@ -13,7 +13,7 @@ from butler.approvals import grants
 from butler.approvals.actions import Action
 from butler.approvals.calls import Objection, Proposal
 from butler.approvals.entitled import falls_short
-from butler.approvals.own_ruling import tightened
+from butler.approvals.own_ruling import own_verdict, tightened
 from butler.approvals.policy import Policy, safe_classify
 from butler.approvals.show import shown_args
 from butler.canonical import fingerprint
@@ -25,6 +25,7 @@ from butler.tools.registry import ToolRegistry
 from butler.types import Json, Occasion, Ruling, ToolSpec
 
 T = TypeVar("T")
+NOT_EDITABLE = "they are what has been done, so they can't be changed; reject with the reason instead"
 
 
 class Judge:
@@ -53,7 +54,9 @@ class Judge:
 
     def on_edit(self, action: Action, args: Json) -> tuple[list[str], Ruling]:
         """What is wrong with edited arguments, and how policy rules on them."""
-        return self._tools.validate(action.tool, args), self._rule(action.tool, args, None)
+        spec = self._tools.get(action.tool)
+        fixed = [NOT_EDITABLE] if spec is not None and not spec.editable else []
+        return fixed or self._tools.validate(action.tool, args), self._rule(action.tool, args, None)
 
     def at_execution(self, connection: Connection, action: Action) -> Objection | None:
         """Why an allowed or approved action must not run as it stands; None when it may."""
@@ -129,7 +132,7 @@ class Judge:
 
     def _rule(self, tool: str, args: Json, grant: tuple[str, str] | None) -> Ruling:
         spec = self._tools.get(tool)
-        return safe_classify(self._policy, tool, args, own_verdict=spec.verdict if spec else None, grant=grant)
+        return safe_classify(self._policy, tool, args, own_verdict=own_verdict(spec, args), grant=grant)
 
 
 def _changed(action: Action, ruling: Ruling, digest: str) -> Objection:

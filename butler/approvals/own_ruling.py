@@ -6,9 +6,20 @@ from dataclasses import replace
 
 import structlog
 
-from butler.types import Occasion, Ruling, ToolSpec
+from butler.types import Json, Occasion, Ruling, ToolSpec, Verdict
 
 log = structlog.get_logger(__name__)
+
+
+def own_verdict(tool: ToolSpec | None, args: Json) -> Verdict | None:
+    """The tool's own default verdict on a call; None when it has none. What can't be found out asks."""
+    if tool is None or tool.verdict_for is None:
+        return tool.verdict if tool is not None else None
+    try:
+        return tool.verdict_for(args)
+    except Exception:
+        log.exception("own_verdict_failed", tool=tool.name)
+        return "approve"
 
 
 def tightened(ruling: Ruling, tool: ToolSpec | None, occasion: Occasion) -> Ruling:

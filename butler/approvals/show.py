@@ -40,9 +40,15 @@ def approval(action: Action, tools: ToolRegistry, redactor: Redactor) -> Json:
         "tool": action.tool, "args": args, "title": redactor.text(title), "reason": action.reason,
         "rule": action.rule, "risk": action.risk, "fingerprint": action.shown_fingerprint,
         "requested_by": action.requested_by, "requested_at": action.requested_at, "expires_at": action.expires_at,
-        "allowed_decisions": list(action.allowed_decisions) if action.status == "pending" else [],
+        "allowed_decisions": _allowed(action, tools) if action.status == "pending" else [],
         "status": action.status, "decision": decision, "execution": action.execution, **_shared(action, redactor),
     }  # fmt: skip
+
+
+def _allowed(action: Action, tools: ToolRegistry) -> list[str]:
+    spec = tools.get(action.tool)
+    fixed = spec is not None and not spec.editable
+    return [one for one in action.allowed_decisions if not (fixed and one == "edit")]
 
 
 def for_whom(shown: Json, action: Action, person: Principal) -> Json:
@@ -87,7 +93,7 @@ def interrupt_payload(action: Action, tools: ToolRegistry, redactor: Redactor) -
         "type": "tool_approval",
         "action_requests": [{"name": action.tool, "args": storable(shown["args"]), "description": shown["title"]}],
         "review_configs": [
-            {"action_name": action.tool, "allowed_decisions": list(action.allowed_decisions)},
+            {"action_name": action.tool, "allowed_decisions": _allowed(action, tools)},
         ],
         "tool_call_id": action.call_id,
         **{key: shown[key] for key in ("action_id", "reason", "rule", "risk", "fingerprint", "expires_at")},

@@ -54,9 +54,18 @@ class ToolRegistry:
         """Give the tool of that name."""
         return self._specs.get(name)
 
+    def offered(self, name: str) -> ToolSpec | None:
+        """Give the tool of that name if people and models may call it."""
+        spec = self._specs.get(name)
+        return spec if spec is not None and spec.offered else None
+
     def names(self) -> tuple[str, ...]:
         """Give all names in the order of the toolsets."""
         return tuple(self._specs)
+
+    def offered_names(self) -> tuple[str, ...]:
+        """Give the names of all that people and models may call."""
+        return tuple(name for name, spec in self._specs.items() if spec.offered)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Give all tools in the order of the toolsets."""
@@ -64,7 +73,7 @@ class ToolRegistry:
 
     def suggest(self, name: str) -> str | None:
         """Give the tool that an unknown name was probably meant to be."""
-        return nearest(name, self._specs)
+        return nearest(name, self.offered_names())
 
     def validate(self, name: str, args: Any) -> list[str]:
         """Name in sentences what is wrong with the arguments of a call; empty when they are fine (A5)."""
@@ -93,11 +102,20 @@ class ToolRegistry:
                 "function": {
                     "name": spec.name,
                     "description": spec.description,
-                    "parameters": spec.input_schema,
+                    "parameters": _for_model(spec),
                 },
             }
             for spec in self._specs.values()
+            if spec.offered
         ]
+
+
+def _for_model(spec: ToolSpec) -> Json:
+    """The schema without the arguments that are for people alone."""
+    if not spec.typed_args:
+        return spec.input_schema
+    properties = {key: about for key, about in spec.input_schema["properties"].items() if key not in spec.typed_args}
+    return {**spec.input_schema, "properties": properties}
 
 
 def _problem(source: str, key: str, message: str) -> Problem:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from butler.approvals.own_ruling import own_verdict
 from butler.approvals.policy import Policy
 from butler.people import ROLES, Role
 from butler.redact import Redactor
@@ -44,7 +45,7 @@ def policy_test(
     else:
         for fault in read.tools.validate(tool, args):
             print(f"note: such a call would not get this far: {fault}", file=sys.stderr)
-    found = read.policy.explain(tool, args, own_verdict=spec.verdict if spec else None)
+    found = read.policy.explain(tool, args, own_verdict=own_verdict(spec, args))
     ruling = found.ruling
     print(f"verdict: {ruling.verdict}")
     print(f"rule: {ruling.rule}" + (f" ({found.winner.source})" if found.winner else ""))
