@@ -8,12 +8,18 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from config.maid_entries import MaidsDocument
 from config.notify_file import NotifyDocument
 from config.policy_file import PolicyDocument
 from config.tools_file import ToolsDocument
 
 FOLDER = Path(__file__).parent / "schema"
-FILES: Mapping[str, type[BaseModel]] = {"tools": ToolsDocument, "policy": PolicyDocument, "notify": NotifyDocument}
+FILES: Mapping[str, type[BaseModel]] = {
+    "tools": ToolsDocument,
+    "policy": PolicyDocument,
+    "notify": NotifyDocument,
+    "maid_registry": MaidsDocument,
+}
 
 
 def published_schemas() -> dict[str, str]:

@@ -82,6 +82,8 @@ def _explain(kind: type[BaseModel], detail: ErrorDetails, loc: Loc) -> tuple[Loc
             return place, f"expected one of {', '.join(options)}, got {_shown(value)}{guess}"
         case "string_type":
             return place, f"expected text, got {_shown(value)}{_quote_it(value)}"
+        case "model_type":
+            return place, f"expected a mapping, got {_shown(value)}"
         case "value_error":
             return place, str(context["error"])
         case "string_pattern_mismatch":

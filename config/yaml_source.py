@@ -159,7 +159,7 @@ class _Walk:
 
 def key_of(loc: Loc) -> str:
     """Write a place as a key: within its entry, so ``tools[2].http.url`` is ``http.url``."""
-    if len(loc) > 2 and isinstance(loc[1], int):
+    if len(loc) > 2 and isinstance(loc[1], int) and isinstance(loc[2], str):
         loc = loc[2:]
     text = ""
     for part in loc:
