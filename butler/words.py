@@ -1,4 +1,7 @@
-"""Words of any language as the search knows them: Chinese, Japanese and Korean signs each stand alone (C5)."""
+"""Words of any language: what a word is, which signs stand alone (Chinese, Japanese, Korean), what a word's stem is.
+
+The search, the memories and the notes of a fold all read texts with these (C2, C5, C6).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,19 @@ MOST_WORDS = 20
 LONGEST_WORD = 40
 """More than anyone searches for; the rest of a query is not looked at, since each sign costs a look at all lines."""
 
-_SIGNS = (
+SIGNS = (
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # iteration marks, kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # ideographs
     "\uac00-\ud7af"  # Hangul: endings stick to a word, so its signs are found one by one too
 )
-_SIGN = re.compile(f"[{_SIGNS}]")
-_PIECE = re.compile(f"[{_SIGNS}]+|[^\\W{_SIGNS}]+")
+"""Scripts without spaces between words, as the inside of a character class."""
+_SIGN = re.compile(f"[{SIGNS}]")
+_PIECE = re.compile(f"[{SIGNS}]+|[^\\W{SIGNS}]+")
+_ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "s", "ly", "y", "e")
+_CONTRACTED = re.compile(r"\b([a-z]{1,9})n't\b|\b([a-z]{1,12})'(m|re|ve|ll|d)\b|\bcannot\b")
+_BARE = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could|must|ca|wo)nt\b")
+_ODD_STEMS = {"ca": "can", "wo": "will", "sha": "shall", "ai": "is"}
+_LONG_FORMS = {"m": "am", "re": "are", "ve": "have", "ll": "will", "d": "would"}
 
 
 def spaced(text: str | None) -> str:
@@ -37,6 +46,29 @@ def query_words(query: str) -> list[str]:
 def pieces(text: str) -> list[str]:
     """Words of letters and digits, and stretches of signs, in order and without regard to case."""
     return _PIECE.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def stem(word: str) -> str:
+    """A word in small letters without its usual ending, so that its common forms meet; numbers stay as they are."""
+    if any(map(str.isdigit, word)):
+        return word
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def long_forms(text: str) -> str:
+    """The text in small letters with "don't", "dont" and "do not" all written "do not", and so on."""
+    flat = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    return _BARE.sub(_long_form, _CONTRACTED.sub(_long_form, flat))
+
+
+def _long_form(match: re.Match[str]) -> str:
+    head, *rest = match.groups()
+    if head is not None:
+        return f"{_ODD_STEMS.get(head, head)} not"
+    return f"{rest[0]} {_LONG_FORMS[rest[1]]}" if any(rest) else "can not"
 
 
 def is_signs(piece: str) -> bool:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from butler.memory.remembered import BLOCK_CHARACTERS, MOST_CHARACTERS, Memory, stem, telling, unsupported
+from butler.memory.remembered import BLOCK_CHARACTERS, MOST_CHARACTERS, Memory, telling, unsupported
 from butler.memory.supported import denials
 from butler.types import ChatMessage, Json
-from butler.words import is_signs, pieces
+from butler.words import is_signs, long_forms, pieces, stem
 
 BUDGET_CHARACTERS = 4 * BLOCK_CHARACTERS
 """A person's memories are left alone up to here."""
@@ -48,7 +48,7 @@ def doubles(memories: Sequence[Memory]) -> list[list[Memory]]:
     """Groups that say the same in the same order, small words and endings aside; needs no model."""
     groups: dict[tuple[object, ...], list[Memory]] = {}
     for memory in memories:
-        said = tuple(stem(piece) for piece in pieces(memory.text) if piece not in _SMALL)
+        said = tuple(stem(piece) for piece in pieces(long_forms(memory.text)) if piece not in _SMALL)
         groups.setdefault((said, denials(memory.text)), []).append(memory)
     return [group for (said, _), group in groups.items() if len(group) > 1 and said]
 

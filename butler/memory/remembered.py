@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from butler.errors import ButlerError
-from butler.words import bigrams, is_signs, pieces
+from butler.words import bigrams, is_signs, long_forms, pieces, stem
 
 MOST_CHARACTERS = 2_000
 MOST_MEMORIES = 2_000
@@ -35,8 +35,7 @@ _NEVER_TELLING = frozenset(
         one only or our ours own person people prefer preferred preferring prefers she should so some than that the
         their theirs them then there these they thing things this those to too use used user users uses using usually
         very want wanted wants was we were what when where which who whom whose why will with would yes you your yours
-        doesn didn isn aren wasn weren wouldn couldn shouldn hasn haven hadn mustn
-        called remember remembered remembers note noted says said told tell asked asks
+        must shall called remember remembered remembers note noted says said told tell asked asks
         """,
     )
 )
@@ -125,23 +124,13 @@ def _more(count: int) -> str:
 def telling(text: str) -> set[str]:
     """What a text is about: its words and numbers without the small ones, and the pairs of its signs."""
     found: set[str] = set()
-    for piece in pieces(text):
+    for piece in pieces(long_forms(text)):
         if is_signs(piece):
             for part in filter(None, _NEVER_TELLING_SIGNS.split(piece)):
                 found.update(bigrams(part))
         elif piece not in _NEVER_TELLING and (len(piece) > 1 or piece.isdigit()):
             found.add(stem(piece))
     return found
-
-
-def stem(word: str) -> str:
-    """A word without its usual English endings; numbers and names keep what tells them apart."""
-    if not word.isascii() or any(map(str.isdigit, word)):
-        return word
-    for ending in ("ings", "ing", "ies", "ied", "ed", "es", "s", "ly", "y", "e"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
-    return word
 
 
 def unsupported(text: str, said: Iterable[str]) -> list[str]:
@@ -156,13 +145,13 @@ class Spoken:
     """What of a text has been said so far, message by message."""
 
     def __init__(self, text: str) -> None:
-        self._pieces = pieces(text)
+        self._pieces = pieces(long_forms(text))
         self._words: set[str] = set()
         self._pairs: set[str] = set()
 
     def hear(self, message: str) -> None:
         """Take one message of the person into account."""
-        for piece in pieces(message):
+        for piece in pieces(long_forms(message)):
             if is_signs(piece):
                 self._pairs.update(piece, bigrams(piece))
             else:

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from butler.memory.remembered import Spoken, telling
+from butler.words import long_forms
 
 MOST_READ = 200_000
 """So many characters of what was said are looked at, the newest first: the writer of the database waits for it."""
@@ -14,12 +15,12 @@ _LONGEST_SHOWN = 60
 _MOST_CLAUSES = 12
 """Of a text; what goes on after so many counts as one more, or a text of many would take long to compare."""
 _DENIALS = re.compile(
-    r"\b(?:no|not|never|none|nobody|nothing|neither|nor|cannot|without|nicht|kein\w*|nie|ohne)\b|n['’]t\b"  # noqa: RUF001
+    r"\b(?:no|not|never|none|nobody|nothing|neither|nor|without|nicht|kein\w*|nie|ohne)\b"
     r"|不|没|沒|無|无|非|别|勿|ない|ません|なし|않|없|못|마세요",
     re.IGNORECASE,
 )
 _NO_DENIALS = re.compile(
-    r"\b(?:do\s+not|don['’]t|never)\s+forget\b|\bno\s+problem\b|不要忘|别忘|忘れないで|잊지\s*마세요"  # noqa: RUF001
+    r"\b(?:do\s+not|never)\s+forget\b|\bno\s+problem\b|不要忘|别忘|忘れないで|잊지\s*마세요"
     r"|非常|不过|不過|不错|不錯|没错|沒錯|不仅|不僅|不但|不同|差不多|对不起|對不起|无论|無論"
     r"|特别|别的|分别|性别|级别|区别|少ない|危ない|かもしれない",
     re.IGNORECASE,
@@ -29,7 +30,7 @@ _CLAUSE_ENDS = re.compile(r"[.!?;:,\n。！？；：，、]+(?=\s|[^\x00-\x7f]|$
 
 def denials(text: str) -> int:
     """How often a text says no."""
-    return len(_DENIALS.findall(_NO_DENIALS.sub(" ", unicodedata.normalize("NFKC", text))))
+    return len(_DENIALS.findall(_NO_DENIALS.sub(" ", long_forms(text))))
 
 
 def never_said(text: str, said: Iterable[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """Reads texts so that they can be compared: words, names, numbers, codes, and bigrams where no spaces are.
 
+What a word, a sign and a stem is says `butler.words`; here is what a text holds of them.
+
 It works without a dictionary or a tokenizer, for Latin and other alphabets, Chinese, Japanese and Korean (C2).
 """
 
@@ -11,13 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from butler import words as common
 from butler.memory.numberwords import implied_numbers
+from butler.words import SIGNS, bigrams
 
-GLUED = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-"""Scripts that are read by bigrams: Han, kana, hangul."""
-
-_RUN = re.compile(f"[{GLUED}]+")
-_WORD = re.compile(f"[^\\W\\d_{GLUED}]+")
+_RUN = re.compile(f"[{SIGNS}]+")
+_WORD = re.compile(f"[^\\W\\d_{SIGNS}]+")
 _MARKS = re.compile(r"[\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _CODE = re.compile(r"(?:~?/|\./)?[A-Za-z0-9][A-Za-z0-9._/\\@:+#~-]*[A-Za-z0-9/]")
@@ -64,7 +65,6 @@ _COUNTS = {
     for word in words.split()
 }  # fmt: skip
 _GLUED_COUNT = re.compile("十[一二]|[一二两両三四五六七八九十]")
-_ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "s", "e", "y")
 _STEM = 6
 _MOSTLY_CAPITAL = 0.25
 """From this share of capitals inside sentences on, as in German, a capital marks no name."""
@@ -106,14 +106,14 @@ def read(text: str) -> Reading:
     implied |= implied_numbers(flat)
     in_codes = {way for number in _NUMBER.findall(flat) for way in _ways(number)}
     telling = frozenset(stem(word) for word in words if len(word) > 2 and word not in _STOP)
-    bigrams = frozenset(run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1)))
+    pairs = frozenset(pair for run in runs for pair in bigrams(run))
     names, begins = _names(whole)
     return Reading(
         text=flat,
         letters=_MARKS.sub("", flat),
-        soft=telling | bigrams,
+        soft=telling | pairs,
         words=telling,
-        bigrams=bigrams,
+        bigrams=pairs,
         names=names,
         begins=begins,
         numbers=numbers,
@@ -124,11 +124,7 @@ def read(text: str) -> Reading:
 
 def stem(word: str) -> str:
     """Cut a word so that its common forms meet."""
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word[: -len(ending)]
-            break
-    return word[:_STEM]
+    return common.stem(word)[:_STEM]
 
 
 def likeness(one: Reading, other: Reading) -> float:

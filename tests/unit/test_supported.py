@@ -17,6 +17,8 @@ from butler.memory.supported import MOST_READ, denials, never_said
         ("用户想付款给李四", "帮我看一下付款给谁", "李四"),
         ("请把钱转给王五公司", "请把钱转给我公司", "王五"),
         ("住所は大阪", "住所は東京", "大阪"),
+        ("I don't eat meat", "I eat meat", "I don't eat meat"),
+        ("I will pay Bob", "I won't pay Bob", "I will pay Bob"),
         ("Never pay Bob", "please pay Bob after reading", "Never pay Bob"),
         ("Pay Bob", "I said you must not pay Bob", "Pay Bob"),
         ("付款给张三", "请不要付款给张三", "付款给张三"),
@@ -33,6 +35,11 @@ def test_another_name_or_a_turned_meaning_was_never_said(text: str, said: str, m
     [
         ("The user never eats nuts", "I never eat nuts"),
         ("The user doesn't eat meat", "I do not eat meat, but I like fish"),
+        ("I don't eat meat", "I do not eat meat"),
+        ("I do not eat meat", "I don\u2019t eat meat"),
+        ("I won't fly and can't swim", "I will not fly, I cannot swim"),
+        ("I will not fly", "i wont fly"),
+        ("I've a dog, I'm tall, they'll come, we're five", "I have a dog, I am tall, they will come, we are five"),
         ("The user likes fish", "I do not eat meat, but I like fish"),
         ("The user's birthday is 5 May", "don't forget my birthday is 5 May"),
         ("用户不吃花生", "我不吃花生"),
@@ -67,6 +74,7 @@ def test_words_that_only_look_like_a_denial_are_none() -> None:
 
 
 def test_many_clauses_over_much_talk_take_no_long_time() -> None:
+    assert never_said("I don't like tea", ["a" * MOST_READ])
     text = ". ".join(f"tea{number} no" for number in range(150))
     talk = [". ".join(f"tea{number} tea{number + 1} yes" for number in range(400))] * 30
     began = time.process_time()
