@@ -11,6 +11,12 @@ from config.verdicts import Verdict
 
 MaidKind = Literal["script", "cli", "acp", "goose"]
 Adoption = Literal["not_adopted", "limited_adoption", "default_candidate"]
+FailureClass = Literal[
+    "launch_error", "tool_missing", "forbidden_action", "asked_question", "premature_stop", "false_completion",
+    "no_changes", "wrong_output", "wrong_directory", "loop_detected", "hung_foreground", "timeout", "provider_error",
+    "policy_violation", "verifier_error", "cancelled", "unknown",
+]  # fmt: skip
+"""Why an attempt does not count as done (D7)."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from butler.types import Json
+from config.maid_types import FailureClass as FailureClass
 from config.maid_types import MaidDefinition, VerificationProfile
 
-FailureClass = Literal[
-    "launch_error", "tool_missing", "forbidden_action", "asked_question", "premature_stop", "false_completion",
-    "no_changes", "wrong_output", "wrong_directory", "loop_detected", "hung_foreground", "timeout", "provider_error",
-    "policy_violation", "verifier_error", "cancelled", "unknown",
-]  # fmt: skip
 MaidRunStatus = Literal[
     "running", "waiting_approval", "succeeded", "failed", "unverified", "not_delegated", "cancelled"
 ]
