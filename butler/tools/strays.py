@@ -1,4 +1,4 @@
-"""Processes that an action left behind, found by the BUTLER_ACTION_ID in their environment."""
+"""Processes that an action or a maid left behind, found by a mark in their environment."""
 
 from __future__ import annotations
 
@@ -13,50 +13,51 @@ VARIABLE = "BUTLER_ACTION_ID"
 SECONDS = 5.0  # for all of them to end
 
 
-def kill_strays(action_id: str) -> int:
-    """Kill all processes of an action, with their process groups; give how many were found.
+def kill_strays(action_id: str, variable: str = VARIABLE) -> int:
+    """Kill all processes whose `variable` is `action_id`, with their process groups; give how many were found.
 
     Used after a crash, when the processes of a half-done action may still run. The own process, its group
     and its ancestors are spared: the server itself may have been started by a tool.
     """
+    mark = (variable, action_id)
     found: set[int] = set()
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         # Looked for anew after each round: a stray may just have started another.
-        strays = [process for process in psutil.process_iter() if _belongs(process, action_id)]
+        strays = [process for process in psutil.process_iter() if _belongs(process, mark)]
         if not strays:
             break
         for process in strays:
             found.add(process.pid)
-            _kill(process, action_id)
+            _kill(process, mark)
         # Not psutil's wait_procs: it would take the exit status away from whoever started the process.
         time.sleep(0.01)
     return len(found)
 
 
-def _belongs(process: psutil.Process, action_id: str) -> bool:
+def _belongs(process: psutil.Process, mark: tuple[str, str]) -> bool:
     if process.pid == os.getpid():
         return False
     try:
-        if process.environ().get(VARIABLE) != action_id or process.status() == psutil.STATUS_ZOMBIE:
+        if process.environ().get(mark[0]) != mark[1] or process.status() == psutil.STATUS_ZOMBIE:
             return False
         return all(process.pid != ancestor.pid for ancestor in psutil.Process().parents())
     except (psutil.Error, OSError):
         return False  # it has ended, or belongs to another user
 
 
-def _kill(process: psutil.Process, action_id: str) -> None:
+def _kill(process: psutil.Process, mark: tuple[str, str]) -> None:
     with suppress(psutil.Error, OSError):
         group = os.getpgid(process.pid)
-        if group != os.getpgrp() and _made_by(group, process, action_id):
+        if group != os.getpgrp() and _made_by(group, process, mark):
             os.killpg(group, signal.SIGKILL)
     with suppress(psutil.Error):
         process.kill()
 
 
-def _made_by(group: int, process: psutil.Process, action_id: str) -> bool:
-    """Tell whether an action itself made a group: its leader is a stray too, or has ended."""
+def _made_by(group: int, process: psutil.Process, mark: tuple[str, str]) -> bool:
+    """Tell whether an action or a maid itself made a group: its leader is a stray too, or has ended."""
     if group == process.pid or not psutil.pid_exists(group):
         return True
     leader = psutil.Process(group)
-    return leader.status() == psutil.STATUS_ZOMBIE or _belongs(leader, action_id)
+    return leader.status() == psutil.STATUS_ZOMBIE or _belongs(leader, mark)

@@ -1,0 +1,138 @@
+"""A small process between Butler and a maid, so that nothing the maid starts can get away (D11).
+
+Run as ``python -I -S keeper.py FD PROGRAM ARGUMENT…``; only the standard library is there. It is the subreaper of
+the maid: whatever the maid starts stays among its descendants, also after a double fork, a session of its own or an
+emptied environment. When the maid's own process has ended, the keeper ends all that is left. FD is a socket to
+Butler: when Butler closes it, or dies, everything is ended at once. It tells ``{"pid"}`` or ``{"errno", "message",
+"file"}`` at the start and ``{"exit", "left"}`` at the end, one JSON line each.
+
+What gets away: a maid that kills its keeper on purpose and then hides from the sweep; the sandbox is against that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+PR_SET_CHILD_SUBREAPER = 36
+SETTLE_SECONDS = 0.2
+"""How long what the maid leaves may take to end by itself."""
+END_SECONDS = 5.0
+
+
+class Keeper:
+    """Starts one program and outlives everything that comes from it."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._status: int | None = None
+        self._wake, wake = os.pipe()
+        for descriptor in (self._wake, wake):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(wake)
+        # Handlers, not SIG_IGN: an ignored signal would stay ignored in the maid.
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+
+    def run(self, command: list[str]) -> None:
+        """Start the program, wait for its end, and end what it left behind."""
+        try:
+            maid = subprocess.Popen(command, start_new_session=True)
+        except OSError as error:
+            self._tell(errno=error.errno, message=error.strerror, file=os.fsdecode(error.filename or ""))
+            return
+        self._tell(pid=maid.pid)
+        _let_go_of_the_pipes()
+        while self._status is None:
+            if not self._wait(None):
+                self._end_all(maid.pid)
+                break
+            self._reap(maid.pid)
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while any(_descendants()) and (left := deadline - time.monotonic()) > 0 and self._wait(left):
+            self._reap(maid.pid)
+        ended = self._end_all(maid.pid) - {maid.pid}
+        self._tell(exit=self._status, left=len(ended))
+
+    def _wait(self, seconds: float | None) -> bool:
+        """Wait for a signal or the time; False if Butler wants the end or is gone."""
+        ready, _, _ = select.select([self._control.fileno(), self._wake], [], [], seconds)
+        if self._wake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake, 4096)
+        if self._control.fileno() not in ready:
+            return True
+        with contextlib.suppress(ConnectionError):
+            return bool(self._control.recv(4096))
+        return False
+
+    def _reap(self, maid: int) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == maid:
+                    self._status = os.waitstatus_to_exitcode(status)
+
+    def _end_all(self, maid: int) -> set[int]:
+        """Kill all descendants, looked for anew each round: one may just have started another."""
+        killed: set[int] = set()
+        deadline = time.monotonic() + END_SECONDS
+        while (alive := list(_descendants())) and time.monotonic() < deadline:
+            for pid in alive:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            killed.update(alive)
+            time.sleep(0.002)
+            self._reap(maid)
+        self._reap(maid)
+        return killed
+
+    def _tell(self, **what: object) -> None:
+        with contextlib.suppress(OSError):  # Butler may be gone
+            self._control.sendall(json.dumps(what).encode() + b"\n")
+
+
+def _descendants() -> Iterator[int]:
+    """All living processes below this one."""
+    children: dict[int, list[tuple[int, bytes]]] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:
+                # The name in brackets may hold anything, also brackets.
+                state, parent = stat.read().rpartition(b")")[2].split()[:2]
+                children.setdefault(int(parent), []).append((int(name), state))
+    pending = [os.getpid()]
+    while pending:
+        for pid, state in children.get(pending.pop(), ()):
+            pending.append(pid)
+            if state not in (b"Z", b"X"):
+                yield pid
+
+
+def _let_go_of_the_pipes() -> None:
+    """Butler shall see the end of the output when the maid closes it."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
+def _adopt_orphans() -> None:
+    with contextlib.suppress(OSError, AttributeError):  # Linux only
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    _adopt_orphans()
+    Keeper(socket.socket(fileno=int(sys.argv[1]))).run(sys.argv[2:])
