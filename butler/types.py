@@ -132,5 +132,11 @@ class ModelReply:
     model: str
 
 
+class CutText(str):
+    """The text of a hidden call that ended at its length limit: there would have been more."""
+
+    __slots__ = ()
+
+
 ChatMessage = Mapping[str, Any]
 """A message in the OpenAI chat format: role, content, and tool_calls or tool_call_id where they apply."""

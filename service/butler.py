@@ -144,7 +144,8 @@ class ButlerService:
             return "The older part of this talk is folded into its summary from your next message on."
         if not begun:
             return "Nothing to fold yet: only turns before the newest messages and before a waiting call are folded."
-        return "Folding did not work out, so nothing has changed. It will be tried again later."
+        why = f": {reason}" if (reason := compactor.why_not(thread_id)) else ""
+        return f"Folding did not work out{why}. So nothing has changed; it will be tried again later."
 
     async def _record_answer(
         self, person: Principal, thread_id: str, text: str, reply: str, error: Json | None

@@ -25,6 +25,7 @@ from butler.redact import Redactor
 from butler.storage import memories
 from butler.storage.database import Database
 from butler.storage.memories import Source
+from butler.types import CutText
 
 log = structlog.get_logger("butler.consolidation")
 
@@ -103,7 +104,7 @@ class Consolidator:
             if text is None:
                 break
             self._remember_tried(ids)
-            if fault := what_is_wrong(text, group):
+            if fault := await asyncio.to_thread(what_is_wrong, text, group):
                 log.info("memories_left_apart", user_id=user_id, memories=len(group), why=fault)
                 continue
             gone += await self._replace(user_id, group, text)
@@ -129,7 +130,9 @@ class Consolidator:
             while not (await asyncio.wait([call], timeout=LOOK_SECONDS))[0]:
                 if self._busy():
                     return None
-            return self._redactor.text(call.result()).strip()
+            answer = call.result()
+            # What was cut off lacks something.
+            return "" if isinstance(answer, CutText) else self._redactor.text(answer).strip()
         except Exception as error:
             # Best effort: whatever went wrong, the memories stay as they are.
             self._quiet_until = time.monotonic() + BACK_OFF_SECONDS

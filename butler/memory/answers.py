@@ -29,15 +29,18 @@ class Extracted:
 
 @dataclass(frozen=True)
 class Answer:
-    """Notes, or a free text where `notes` is None; `cut` says that more notes were to come."""
+    """Notes, or a free text where `notes` is None; `cut` says that more was to come."""
 
     notes: tuple[Extracted, ...] | None = None
     text: str = ""
     cut: bool = False
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str, *, cut: bool = False) -> Answer:
     """Read the first JSON that looks like notes, wherever it begins; what has none is a free text.
+
+    Args:
+        cut: the answer ended at its length limit; what is whole JSON all the same lacks nothing.
 
     Raises:
         ValueError: an answer that is JSON as a whole and holds neither notes nor a summary.
@@ -46,7 +49,7 @@ def read_answer(text: str) -> Answer:
     try:
         given: Any = json.loads(bare)
     except ValueError:
-        return _read_mixed(bare)
+        return _read_mixed(bare, cut)
     if isinstance(given, str):
         return Answer(text=given.strip())
     if isinstance(given, dict) and "notes" not in given:
@@ -59,19 +62,19 @@ def read_answer(text: str) -> Answer:
     return Answer(_notes_of(entries))
 
 
-def _read_mixed(bare: str) -> Answer:
+def _read_mixed(bare: str, cut: bool) -> Answer:
     """Read what is not JSON as a whole: a preface before it, words after it, an end that is missing."""
     start = _JSON_START.search(bare)
     if start is None:
-        return Answer(text=bare)
+        return Answer(text=bare, cut=cut)
     rest = bare[start.start() :]
     entries, ended = _whole_objects(rest)
     noted = [entry for entry in entries if _is_note(entry)]
     if not noted:
         if start.start() == 0:
             raise ValueError("the answer is neither notes nor a text")
-        return Answer(text=bare)
-    return Answer(_notes_of(noted), cut=_LIST_START.match(rest) is not None and not ended)
+        return Answer(text=bare, cut=cut)
+    return Answer(_notes_of(noted), cut=not ended and (cut or _LIST_START.match(rest) is not None))
 
 
 def _is_note(entry: Any) -> bool:

@@ -18,8 +18,24 @@ from butler.types import ChatMessage
 
 Reason = Literal[
     "error", "timeout", "empty", "apology", "longer", "over_budget", "dropped_summary", "language", "false_claim",
-    "repeats", "unreadable", "not_in_talk",
+    "repeats", "unreadable", "not_in_talk", "cut",
 ]  # fmt: skip
+IN_PLAIN_WORDS: dict[Reason, str] = {
+    "error": "the call of the model failed",
+    "timeout": "the model took too long",
+    "empty": "the model gave no notes",
+    "apology": "the model gave an apology, an error or small talk in place of a summary",
+    "longer": "the summary would have been longer than what it replaces",
+    "over_budget": "the summary was too long",
+    "dropped_summary": "the new summary left out much of the one before",
+    "language": "the summary was in another language than the talk",
+    "false_claim": "the summary claimed something that never happened",
+    "repeats": "the model said one thing over and over",
+    "unreadable": "the answer of the model could not be read",
+    "not_in_talk": "the notes of the model were not found in the talk",
+    "cut": "the summary was cut off at its length limit",
+}
+"""What the person is told who asked for a fold that was refused."""
 LONG_TEXT = 400
 """Characters from which on a text that compresses to an eighth is one sentence over and over."""
 REPEATED = 3

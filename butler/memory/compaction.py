@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from butler.clock import stamp
-from butler.memory.checks import Fault
+from butler.memory.checks import IN_PLAIN_WORDS, Fault
 from butler.memory.extraction import ANSWER_TOKENS, SCHEMA, fold_request, turns_that_fit
 from butler.memory.folding import Outcome, fold
 from butler.memory.foldparts import BackOff, CompactionConfig, Completer, FoldCounts, Folded
@@ -96,6 +96,11 @@ class Compactor:
         """Whether this thread is being folded now."""
         return thread_id in self._tasks
 
+    def why_not(self, thread_id: str) -> str:
+        """Why this thread's last fold was refused, in plain words; empty when it was not."""
+        back_off = self._back_off.get(thread_id)
+        return IN_PLAIN_WORDS[back_off.reason] if back_off is not None else ""
+
     def take(self, thread_id: str, messages: Sequence[Json]) -> Folded | None:
         """The finished fold of this thread, if it still fits its history."""
         ready = self._ready.pop(thread_id, None)
@@ -175,8 +180,9 @@ class Compactor:
     async def _fold(self, thread_id: str, prefix: list[Json], summary: str, stored: Sequence[Any] | None) -> None:
         try:
             notes = Notes.from_state(stored, summary)
-            prefix = prefix[: turns_that_fit(prefix, notes, self._room)]
-            request = fold_request(prefix, notes, self._room)
+            room = self._room_of(thread_id)
+            prefix = prefix[: turns_that_fit(prefix, notes, room)]
+            request = fold_request(prefix, notes, room)
             answer = await self._model.complete(
                 request, purpose="compaction", timeout=self._config.timeout,
                 max_tokens=ANSWER_TOKENS, schema=SCHEMA,
@@ -196,9 +202,14 @@ class Compactor:
         else:
             self._accept(thread_id, prefix[: outcome.messages], outcome)
 
+    def _room_of(self, thread_id: str) -> int:
+        """The tokens of a request: each answer that was cut off halves them, since fewer turns need fewer words."""
+        back_off = self._back_off.get(thread_id, BackOff())
+        return max(min(LEAST_ROOM, self._room), self._room >> back_off.cuts)
+
     def _refuse(self, thread_id: str, fault: Fault) -> None:
         self.counts.refused[fault.reason] += 1
-        wait = self._back_off.setdefault(thread_id, BackOff()).grow()
+        wait = self._back_off.setdefault(thread_id, BackOff()).grow(fault.reason)
         log.warning("compaction_skipped", thread_id=thread_id, reason=fault.reason, why=fault.detail, wait=wait)
 
     def _accept(self, thread_id: str, prefix: list[Json], outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from butler.memory.notes import SUMMARY_TOKENS, Found, Notes
 from butler.memory.refusals import is_apology
 from butler.memory.words import read
 from butler.turn import RUN
-from butler.types import ChatMessage
+from butler.types import ChatMessage, CutText
 
 MANY = 6
 """From so many notes on, an answer that is mostly repetition comes from a model that does not follow."""
@@ -38,11 +38,13 @@ def fold(answer: str, prefix: Sequence[ChatMessage], notes: Notes) -> Outcome | 
     if not answer.strip():
         return Fault("empty", "the answer is empty")
     try:
-        given = read_answer(answer)
+        given = read_answer(answer, cut=isinstance(answer, CutText))
     except ValueError as error:
         return Fault("unreadable", str(error))
     deeds = Deeds(prefix, notes.render())
     if given.notes is None:
+        if given.cut:
+            return Fault("cut", "the text was cut off at its length limit, so what comes last is missing")
         return _of_text(given.text, prefix, notes, deeds)
     return _of_notes(given.notes, prefix, notes, deeds, cut=given.cut)
 

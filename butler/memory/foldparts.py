@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from butler.memory.checks import Reason
 from butler.types import ChatMessage, Json
 
 BACK_OFF_SECONDS = 60.0
@@ -75,11 +76,17 @@ class FoldCounts:
 
 @dataclass
 class BackOff:
+    """The failures of a thread's folds in a row; `cuts` are those where the answer was too long for its limit."""
+
     failures: int = 0
     until: float = 0.0
+    reason: Reason = "error"
+    cuts: int = 0
 
-    def grow(self) -> float:
+    def grow(self, reason: Reason) -> float:
         """One more failure; gives the seconds until the next try."""
+        self.reason = reason
+        self.cuts += reason == "cut"
         seconds = min(BACK_OFF_SECONDS * 2.0 ** min(self.failures, 10), LONGEST_BACK_OFF_SECONDS)
         self.failures += 1
         self.until = time.monotonic() + seconds

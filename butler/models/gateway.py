@@ -20,7 +20,7 @@ from butler.models.failures import Fault, TooSlow, silent
 from butler.models.overflow import ContextOverflow
 from butler.models.reading import BodyReader
 from butler.models.reply import ReplyBuilder
-from butler.types import ChatMessage, Json, ModelReply
+from butler.types import ChatMessage, CutText, Json, ModelReply
 
 if TYPE_CHECKING:
     from butler.models.chat import Endpoint
@@ -118,7 +118,7 @@ class ModelGateway:
         max_tokens: int | None = None,
         schema: Json | None = None,
     ) -> str:
-        """Give the text of a hidden call; nothing of it is ever streamed.
+        """Give the text of a hidden call, a `CutText` if the limit ended it; nothing of it is ever streamed.
 
         Args:
             purpose: ``compaction`` or ``title``, sent as the header ``X-Butler-Purpose``.
@@ -138,7 +138,7 @@ class ModelGateway:
         text = _THOUGHTS.sub("", reply.text).strip()
         if not text:
             raise ModelFailed(f"The model gave no text ({purpose}).")
-        return text
+        return CutText(text) if reply.finish_reason == "length" else text
 
     async def probe(self, timeout: float = 2.0) -> str | None:  # noqa: ASYNC109
         """Give None when the endpoint answers ``GET /models``, else a sentence about what is wrong."""

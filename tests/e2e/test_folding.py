@@ -82,7 +82,7 @@ def test_compact_says_what_is_true_and_tries_again_after_a_failure(
     assert "Nothing to fold yet" in client.chat("/compact", thread)["reply"]
     tell(client, *TOLD[1:3], thread=thread)
     model.reply(purpose="compaction", text="I'm sorry, I can't summarise this talk.")
-    assert "did not work out" in client.chat("/compact", thread)["reply"]
+    assert "did not work out: the model gave an apology" in client.chat("/compact", thread)["reply"]
     model.reply(purpose="compaction", text=noted((1, "fact", "Sister Clara is allergic to peanuts.")))
     assert "from your next message on" in client.chat("/compact", thread)["reply"]
     asked = len(model.requests())

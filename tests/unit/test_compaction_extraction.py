@@ -15,7 +15,7 @@ from butler.memory.extraction import ANSWER_TOKENS, fold_request, turns_that_fit
 from butler.memory.folding import fold
 from butler.memory.notes import Found, Notes
 from butler.memory.tokens import count_messages, count_tokens
-from butler.types import Json
+from butler.types import CutText, Json
 
 NOTE = {"source": 2, "kind": "fact", "text": "Ann has a boat."}
 TALK: list[Json] = [
@@ -168,5 +168,17 @@ def test_an_answer_that_was_cut_folds_only_the_turns_before_its_last_note() -> N
     outcome = fold(whole[: whole.index(said[6]) + 5], prefix, Notes())
     assert not isinstance(outcome, Fault) and outcome.messages == 10
     assert [note.text for note in outcome.notes.items] == said[:5]
+    lines = CutText("\n".join(json.dumps(note) for note in notes[:7])[:-9])
+    outcome = fold(lines, prefix, Notes())
+    assert not isinstance(outcome, Fault) and (outcome.messages, outcome.taken) == (10, 5)
+    outcome = fold(CutText(whole), prefix, Notes())
+    assert not isinstance(outcome, Fault) and outcome.messages == len(prefix)
     outcome = fold(json.dumps({"notes": notes[:1]})[:-2], prefix, Notes())
     assert not isinstance(outcome, Fault) and (outcome.messages, outcome.taken) == (2, 1)
+
+
+def test_a_plain_text_that_was_cut_is_never_taken_for_the_whole() -> None:
+    text = "The new budget for the boat is 4700 euros. The"
+    assert not isinstance(fold(text, TALK, Notes()), Fault)
+    outcome = fold(CutText(text), TALK, Notes())
+    assert isinstance(outcome, Fault) and outcome.reason == "cut"

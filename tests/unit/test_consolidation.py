@@ -16,7 +16,7 @@ from butler.redact import Redactor
 from butler.storage import memories
 from butler.storage.database import Database
 from butler.storage.memories import Source
-from butler.types import ChatMessage
+from butler.types import ChatMessage, CutText
 from service import consolidating
 from service.consolidating import Consolidator
 from tests.support.parts import MIA, add_people, new_database
@@ -98,7 +98,7 @@ async def test_related_memories_become_one_and_undo_takes_it_apart(database: Dat
         "Has a dog named Rex, eats no chicken", "Has a dog, 4 years old, eats no chicken",
         "Dog Rex, 4 years old, eats chicken", "Rex, 4, no", "I'm sorry, I cannot merge these notes of Rex, 4.",
         "Has a dog named Rex. The dog Rex is 4 years old. The dog Rex eats no chicken. " * 2,
-        "Has a dog named Rex, 5 years old, 4 years old, eats no chicken",
+        "Has a dog named Rex, 5 years old, 4 years old, eats no chicken", CutText(MERGED),
     ],
 )  # fmt: skip
 async def test_a_bad_merge_changes_nothing_and_is_not_tried_again(database: Database, answer: str) -> None:

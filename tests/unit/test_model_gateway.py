@@ -11,6 +11,7 @@ import pytest
 from butler.errors import ModelFailed
 from butler.models import gateway as gateway_module
 from butler.models.gateway import ModelConfig, ModelGateway
+from butler.types import CutText
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 
@@ -294,6 +295,15 @@ async def test_hidden_calls_name_their_purpose_and_stay_hidden(gateway: ModelGat
     sent = model.requests(hidden=True)[0]
     assert sent["purpose"] == "compaction"
     assert sent["body"] == {"model": "scripted", "messages": USER, "stream": False, "max_tokens": 99}
+
+
+async def test_a_hidden_answer_that_its_limit_ended_says_so(gateway: ModelGateway, model: ScriptedModel) -> None:
+    model.reply(text="A sum", purpose="compaction", finish="length")
+    cut = await gateway.complete(USER, purpose="compaction", timeout=5, max_tokens=1)
+    model.reply(text="A summary.", purpose="compaction")
+    whole = await gateway.complete(USER, purpose="compaction", timeout=5, max_tokens=99)
+    assert (cut, whole) == ("A sum", "A summary.")
+    assert isinstance(cut, CutText) and not isinstance(whole, CutText)
 
 
 async def test_a_hidden_call_has_one_time_limit_for_everything(make_gateway: MakeGateway, model: ScriptedModel) -> None:
