@@ -16,12 +16,14 @@ _WORDS = (
     *("saddle", "planet", "kettle", "forest", "mirror", "basket", "engine", "velvet", "island", "summer"),
 )
 AGE = 50
-ROUND = 26
-"""Turns from one fold to the next: a context is largest just before one, so whole rounds are compared."""
-ROUNDS = 4
+ROUND = 38
+"""Twice the turns from one fold to the next: a context is largest just before one, so whole rounds are compared."""
+ROUNDS = 3
 _FIRST = AGE - ROUND // 2
 EXTRA_TURNS = ROUNDS * (_FIRST + 2 * ROUND)
 """What `compare` adds to the data directory."""
+_OTHER = 10_000
+"""From the numbers of one thread's turns to those of the next: no two say the same, or caches would flatter some."""
 _QUIET_SECONDS = 0.02
 _QUIET_SHARE = 0.1
 _PATIENCE_SECONDS = 2.0
@@ -41,7 +43,7 @@ class Side:
         return sum(map(sum, self.cpu)) / sum(map(len, self.cpu))
 
     def dearest(self) -> float:
-        """The median over the rounds of the turn that took most CPU: the one with the fold."""
+        """The median over the rounds of the turn that took most CPU: one with a fold."""
         return median([max(one) for one in self.cpu])
 
 
@@ -60,15 +62,16 @@ async def compare(peer: Peer, turns: int, thread_id: str) -> Ages:
     """
     ages = Ages()
     for number_of_round in range(ROUNDS):
-        young = (await say(peer, 0, None)).thread_id
+        first = (number_of_round + 1) * _OTHER
+        young = (await say(peer, first, None)).thread_id
         for number in range(1, _FIRST):
-            await say(peer, number, young)
+            await say(peer, first + number, young)
         for side in (ages.young, ages.old):
             side.latencies.append([])
             side.cpu.append([])
         for number in range(ROUND):
             pair = [
-                (ages.young, young, _FIRST + number),
+                (ages.young, young, first + _FIRST + number),
                 (ages.old, thread_id, turns + number_of_round * ROUND + number),
             ]
             for side, thread, at in pair if number % 2 else reversed(pair):
