@@ -39,22 +39,22 @@ def never_said(text: str, said: Iterable[str]) -> list[str]:
     Args:
         said: their messages, the newest first; no more of them are read than it takes.
     """
-    spoken, clauses, left = Spoken(text), _Clauses(text), MOST_READ
+    spoken, parts, left = Spoken(text), _Clauses(text), MOST_READ
     for one in said:
         part = one[:left]
         left -= len(part)
         spoken.hear(part)
-        clauses.hear(part)
-        if left <= 0 or not (spoken.missing() or clauses.turned()):
+        parts.hear(part)
+        if left <= 0 or not (spoken.missing() or parts.turned()):
             break
-    return list(dict.fromkeys([*spoken.missing(), *clauses.turned()]))
+    return list(dict.fromkeys([*spoken.missing(), *parts.turned()]))
 
 
 class _Clauses:
     """The clauses of a text, and whether those of the person that come closest to each deny as it does."""
 
     def __init__(self, text: str) -> None:
-        split = [clause.strip() for clause in _split(text)]
+        split = [clause.strip() for clause in clauses(text)]
         rest = " ".join(split[_MOST_CLAUSES:])
         found = ((clause, telling(clause)) for clause in [*split[:_MOST_CLAUSES], rest])
         self._clauses = [(clause, about, bool(denials(clause))) for clause, about in found if about]
@@ -62,7 +62,7 @@ class _Clauses:
         self._best: dict[str, tuple[int, bool]] = {}
 
     def hear(self, message: str) -> None:
-        for said in dict.fromkeys(_split(message)):
+        for said in dict.fromkeys(clauses(message)):
             about = telling(said)
             if self._wanted.isdisjoint(about):
                 continue
@@ -78,5 +78,6 @@ class _Clauses:
         return [clause if len(clause) <= _LONGEST_SHOWN else f"{clause[:_LONGEST_SHOWN]}…" for clause in turned]
 
 
-def _split(text: str) -> list[str]:
+def clauses(text: str) -> list[str]:
+    """The parts of a text that each say one thing, in order."""
     return [clause for clause in _CLAUSE_ENDS.split(unicodedata.normalize("NFKC", text)) if clause.strip()]

@@ -182,9 +182,14 @@ def block_of(connection: Connection, thread_id: str, user_id: str) -> str:
 
 
 def sweep(connection: Connection) -> int:
-    """Remove for good what was forgotten long ago; gives how many."""
+    """Remove for good what was forgotten long ago; gives how many.
+
+    The parts of a merged memory stay for as long as it does: undo takes it apart.
+    """
     old = stamp_in(-KEPT_FORGOTTEN_SECONDS)
-    return connection.execute(delete(memories).where(memories.c.forgotten_at < old)).rowcount
+    merged = memories.alias()
+    in_use = select(merged.c.memory_id).where(merged.c.memory_id == memories.c.merged_into).exists()
+    return connection.execute(delete(memories).where(memories.c.forgotten_at < old, ~in_use)).rowcount
 
 
 def crowded(connection: Connection, characters: int) -> list[str]:

@@ -213,6 +213,30 @@ async def test_what_goes_wrong_with_one_person_does_not_end_the_round(
     assert seen == ["one", "two"]
 
 
+@pytest.mark.parametrize(
+    ("parts", "mixed"),
+    [
+        (("Anna is the sister of Bob", "Bob owns a red boat"), "Anna owns a red boat"),
+        (("The dog Rex is 4 years old", "The cat Tom is 9 years old"), "Rex 9 years old"),
+        (("Ann eats fish", "Bob eats no meat at home"), "Ann eats no meat at home"),
+        (("我的狗叫雷克斯,今年4岁", "我的猫叫汤姆,今年9岁"), "我的狗今年9岁"),
+    ],
+)
+def test_each_clause_of_a_merged_memory_is_said_by_one_part(parts: tuple[str, ...], mixed: str) -> None:
+    long = "and there is some more to say that takes some room here"
+    group = [memory(f"{text}, {long}", number) for number, text in enumerate(parts)]
+    good = f"{'. '.join(parts)}, {long}"
+    assert what_is_wrong(good, group) is None
+    assert what_is_wrong(f"{good}. {mixed}", group) == f"no part alone says: {mixed}"
+
+
+def test_an_age_does_not_move_to_another_person() -> None:
+    parts = [memory("Anna is 40 years old", 1), memory("Bob lives in a house in Kiel", 2)]
+    assert what_is_wrong("Anna is 40 years old. Bob lives in house, Kiel", parts) is None
+    wrong = what_is_wrong("Bob lives in house, Kiel, 40 years old, Anna", parts)
+    assert wrong == "no part alone says: 40 years old"
+
+
 def test_chinese_and_japanese_memories_are_checked_like_english_ones() -> None:
     parts = [memory("我的狗叫雷克斯,今年4岁", 1), memory("我的狗雷克斯不吃鸡肉", 2)]
     assert what_is_wrong("我的狗叫雷克斯,今年4岁,不吃鸡肉", parts) is None

@@ -192,3 +192,21 @@ def test_what_was_forgotten_long_ago_is_swept(database: Database) -> None:
     database.write_now(lambda c: c.execute(text("UPDATE memories SET forgotten_at = '2020' WHERE forgotten_at > ''")))
     assert database.write_now(memories.sweep) == 1
     assert held(database) == ["likes wine"]
+
+
+def test_the_parts_of_a_live_merge_are_never_swept_and_go_some_time_after_it(database: Database) -> None:
+    parts = [keep(database, "likes tea"), keep(database, "likes green tea")]
+    source = Source("butler", memories.MERGED)
+    merged = database.write_now(lambda c: memories.merge(c, MIA.user_id, parts, "likes tea, green tea", source))
+    assert merged is not None
+    aged = text("UPDATE memories SET forgotten_at = '2020' WHERE forgotten_at > ''")
+    database.write_now(lambda c: c.execute(aged))
+    assert database.write_now(memories.sweep) == 0
+    assert len(database.write_now(lambda c: memories.undo(c, MIA.user_id, merged.memory_id))) == 2
+    again = database.write_now(
+        lambda c: memories.merge(c, MIA.user_id, memories.live(c, MIA.user_id), "tea, green tea", source)
+    )
+    assert again is not None
+    database.write_now(lambda c: memories.forget(c, MIA.user_id, again.memory_id))
+    database.write_now(lambda c: c.execute(aged))
+    assert [database.write_now(memories.sweep) for _ in range(3)] == [2, 2, 0]
