@@ -204,13 +204,17 @@ class Change:
 
 @dataclass(frozen=True)
 class Diff:
-    """The work of a series of attempts; `text` may be cut, `sha256` and `patch` (a file) are whole."""
+    """The work of a series of attempts; `text` may be cut, `sha256` and `patch` (a file) are whole.
+
+    `notes` say what is not part of it (ignored files, submodules) and what lies outside of the project's folder.
+    """
 
     sha256: str
     text: str
     changes: tuple[Change, ...]
     patch: Path
     is_cut: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -1,0 +1,151 @@
+"""What a maid has changed, told by git from the files themselves never from the maid's words (D6, D9)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from butler.errors import ButlerError
+from butler.maids.contract import Change, Diff
+from butler.maids.worktree.git import Git, split_z
+from butler.maids.worktree.preparing import base_index
+from butler.maids.worktree.store import Snapshot, copy_index, snapshot
+from butler.maids.worktree.workspace import Workspace
+
+TEXT_BYTES = 200 * 1024
+_PATCH = (
+    "diff-tree", "-r", "--no-commit-id", "-p", "--find-renames", "--full-index", "--no-color", "--no-ext-diff",
+    "--no-textconv", "--diff-algorithm=histogram", "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=all",
+)  # fmt: skip
+_STATUS: dict[str, Literal["added", "modified", "deleted", "renamed", "type_changed"]] = {
+    "A": "added", "M": "modified", "D": "deleted", "R": "renamed", "T": "type_changed",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Work:
+    """The tree object of the maid's files as they are now, and the SHA-256 of the whole patch to it."""
+
+    snapshot: Snapshot
+    sha256: str
+    patch: Path
+
+
+async def diff(workspace: Workspace, *, text_bytes: int = TEXT_BYTES) -> Diff:
+    """Everything that differs from the base: edits, new files, commits, renames, binary files, modes (D6).
+
+    Paths are relative to `workspace.tree`; changes of the repository outside of it start with ``../`` and are named
+    in the notes, as are files that are not part of the change (ignored ones, submodules). The same files give the
+    same bytes. The patch is a file in the workspace's state folder and stays there when the tree is removed.
+
+    Raises:
+        ButlerError: ``not_found``: the tree is gone; ``too_large``: more than can be taken.
+    """
+    work = await take_work(workspace)
+    store = Git(workspace.git_dir, workspace.git_dir)
+    whole = workspace.state / "changes.text"
+    await store.run(*_PATCH, workspace.base, work.snapshot.tree, into=whole)
+    text, is_cut = await asyncio.to_thread(_head, whole, text_bytes)
+    raw = split_z(await store.run(*_listing("--raw"), workspace.base, work.snapshot.tree))
+    numbers = split_z(await store.run(*_listing("--numstat"), workspace.base, work.snapshot.tree))
+    changes = tuple(_changes(raw, _lines(numbers), workspace.prefix))
+    return Diff(work.sha256, text, changes, work.patch, is_cut, _notes(work.snapshot, changes))
+
+
+async def take_work(workspace: Workspace) -> Work:
+    """Take a snapshot of the maid's tree and write the patch that leads to it."""
+    if not await asyncio.to_thread(workspace.top.is_dir) or not await asyncio.to_thread(workspace.git_dir.is_dir):
+        raise ButlerError("not_found", f"The maid's tree {workspace.top} is gone. Delegate the task again.")
+    index = workspace.state / "work.index"
+    await asyncio.to_thread(copy_index, base_index(workspace), index)
+    taken = await snapshot(Git(workspace.top, workspace.git_dir, index), follow_nested=True)
+    patch, fresh = workspace.state / "changes.patch", workspace.state / "changes.patch.new"
+    store = Git(workspace.git_dir, workspace.git_dir)
+    await store.run(*_PATCH, "--binary", workspace.base, taken.tree, into=fresh)
+    sha256 = await asyncio.to_thread(file_sha256, fresh)
+    await asyncio.to_thread(os.replace, fresh, patch)
+    return Work(taken, sha256, patch)
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, as hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def shown(name: str) -> str:
+    """A path as text that any database and page can hold."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _listing(form: str) -> tuple[str, ...]:
+    return (
+        "diff-tree",
+        "-r",
+        "-z",
+        "--no-commit-id",
+        "--find-renames",
+        "--full-index",
+        "--ignore-submodules=all",
+        form,
+    )
+
+
+def _head(path: Path, limit: int) -> tuple[str, bool]:
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+    path.unlink()
+    # A character that the cut went through is left away, not shown as a broken one.
+    text = data[:limit].decode("utf-8", "replace") if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
+    return text, len(data) > limit
+
+
+def _lines(fields: list[str]) -> dict[str, tuple[int, int, bool]]:
+    """Added and removed lines and whether it is binary, by new path."""
+    found = {}
+    rest = iter(fields)
+    for field in rest:
+        added, removed, path = field.split("\t", 2)
+        if not path:
+            next(rest)
+            path = next(rest)
+        binary = added == "-"
+        found[path] = (0, 0, True) if binary else (int(added), int(removed), False)
+    return found
+
+
+def _changes(fields: list[str], lines: dict[str, tuple[int, int, bool]], prefix: str) -> Iterator[Change]:
+    rest = iter(fields)
+    for field in rest:
+        letter = field.rsplit(" ", 1)[1][0]
+        path = next(rest)
+        old = None
+        if letter == "R":
+            old, path = path, next(rest)
+        added, removed, binary = lines.get(path, (0, 0, False))
+        yield Change(
+            path=_from(prefix, path),
+            status=_STATUS[letter],
+            old_path=_from(prefix, old) if old is not None else None,
+            binary=binary,
+            added_lines=added,
+            removed_lines=removed,
+        )
+
+
+def _from(prefix: str, path: str) -> str:
+    return shown(posixpath.relpath(path, prefix) if prefix and not path.startswith(prefix) else path[len(prefix) :])
+
+
+def _notes(taken: Snapshot, changes: tuple[Change, ...]) -> tuple[str, ...]:
+    outside = [change.path for change in changes if change.path.startswith("../")]
+    if not outside:
+        return taken.notes
+    some = ", ".join(outside[:10]) + (" …" if len(outside) > 10 else "")
+    return (f"{len(outside)} changes lie outside of the project's folder: {some}.", *taken.notes)

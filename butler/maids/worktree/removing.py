@@ -1,0 +1,106 @@
+"""Takes away what a maid's tree leaves: the tree, git's note of it, and folders of runs nobody knows (D6)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from butler.maids.worktree.workspace import Workspace
+
+_KEPT = frozenset({"changes.patch", "applied.json", "workspace.json"})
+"""Small files that stay in the state folder: what was done, and that it was applied."""
+
+
+async def remove(workspace: Workspace, keep: bool) -> None:
+    """Take away the tree and the repository's note of it; with `keep` the files stay as evidence.
+
+    The patch and the note that it was applied stay in any case. May be called again, and when folders are missing.
+    """
+    await asyncio.to_thread(_remove, workspace, keep)
+
+
+def _remove(workspace: Workspace, keep: bool) -> None:
+    if workspace.common is not None:
+        forget_worktree(workspace.common, workspace.top)
+    if keep:
+        pointer = workspace.top / ".git"
+        if workspace.kind == "git" and pointer.is_file() and not pointer.is_symlink():
+            pointer.unlink()
+        return
+    remove_tree(workspace.top)
+    if workspace.state.is_dir():
+        for entry in list(workspace.state.iterdir()):
+            if entry.name not in _KEPT:
+                remove_tree(entry)
+
+
+async def leftovers(data_dir: Path, known: Collection[str]) -> tuple[str, ...]:
+    """Remove every folder in ``DATA_DIR/maids`` whose run is not in `known`; give the names of those removed."""
+    return await asyncio.to_thread(_leftovers, data_dir / "maids", frozenset(known))
+
+
+def _leftovers(maids: Path, known: frozenset[str]) -> tuple[str, ...]:
+    if not maids.is_dir():
+        return ()
+    swept = []
+    for folder in sorted(maids.iterdir()):
+        if folder.name in known or folder.is_symlink() or not folder.is_dir():
+            continue
+        for note in sorted(folder.glob("state-*/workspace.json")):
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # half-written: nothing was handed out yet
+                workspace = Workspace.from_json(json.loads(note.read_text("utf-8")))
+                if workspace.common is not None and workspace.folder == folder.resolve():
+                    forget_worktree(workspace.common, workspace.top)
+        remove_tree(folder)
+        swept.append(folder.name)
+    return tuple(swept)
+
+
+def forget_worktree(common: Path, top: Path) -> None:
+    """Remove the repository's note of a linked worktree, and only of that one; what ``git worktree remove`` does.
+
+    Works without the tree, and when the maid has damaged the pointer in it.
+    """
+    notes = common / "worktrees"
+    if not notes.is_dir():
+        return
+    for note in list(notes.iterdir()):
+        pointer = note / "gitdir"
+        if note.is_symlink() or not pointer.is_file():
+            continue
+        if pointer.read_bytes().removesuffix(b"\n") == os.fsencode(top / ".git"):
+            remove_tree(note)
+    with contextlib.suppress(OSError):  # other worktrees are there
+        notes.rmdir()
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, link or folder whatever modes its folders have; links are never followed."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        path.unlink()
+        return
+    shutil.rmtree(path, onerror=_again)
+
+
+def _again(call: Callable[..., Any], path: str, error: Any) -> None:
+    """Give the folder back its write permission and try once more."""
+    if isinstance(error[1], FileNotFoundError):
+        return
+    parent = os.path.dirname(path)
+    os.chmod(parent, 0o700)
+    if not os.path.islink(path) and os.path.isdir(path):
+        os.chmod(path, 0o700)
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)

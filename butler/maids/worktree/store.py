@@ -1,0 +1,191 @@
+"""A private git folder beside a maid's tree: it reads the project's objects and knows none of its programs (D6).
+
+Filters, hooks, file-system monitors, diff and merge drivers live in a repository's configuration; here there is none
+of it, so a hostile project (or a maid that edits its configuration) has nothing that git would run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import stat
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+from butler.errors import ButlerError
+from butler.maids.worktree.git import Git, join_z, split_z
+from butler.maids.worktree.repository import Repository
+
+PRODUCTS = ("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", "node_modules/")
+"""Never part of a change where the project does not track them: what running its tests leaves behind."""
+
+MAX_BYTES = 512 * 1024 * 1024
+MAX_FILES = 50_000
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A tree object, and sentences about what is not in it."""
+
+    tree: str
+    notes: tuple[str, ...] = ()
+
+
+async def make_store(git_dir: Path, repository: Repository | None, data: Path) -> None:
+    """Create the private git folder; with a repository its objects can be read through it.
+
+    Without one all bytes are kept as they are; with one, line ends and encodings follow its attributes.
+    `data` is Butler's own folder, which is never part of a tree even where it lies inside of the project.
+    """
+    form = repository.object_format if repository else "sha1"
+    await asyncio.to_thread(git_dir.mkdir, parents=True, exist_ok=True)
+    init = ("init", "--quiet", "--bare", "--template=", f"--object-format={form}", str(git_dir))
+    await Git(git_dir).run(*init)
+    store = Git(git_dir)
+    await store.run("config", "core.bare", "false")
+    for name, value in (repository.settings if repository else {}).items():
+        await store.run("config", name, value)
+    await asyncio.to_thread(_write_info, git_dir, repository, data)
+
+
+def _write_info(git_dir: Path, repository: Repository | None, data: Path) -> None:
+    info = git_dir / "info"
+    info.mkdir(exist_ok=True)
+    # The last word on attributes: `diff` could hide text from the person who approves.
+    attributes = (
+        "* !diff !filter !merge" if repository else "* -text -ident !working-tree-encoding !diff !filter !merge"
+    )
+    info.joinpath("attributes").write_text(attributes + "\n", "utf-8")
+    own = b""
+    if repository is not None:
+        if "\n" in str(repository.objects):
+            raise ButlerError("invalid_request", "The project's path has a line break in it. Move it to a plain name.")
+        git_dir.joinpath("objects", "info").mkdir(parents=True, exist_ok=True)
+        git_dir.joinpath("objects", "info", "alternates").write_bytes(os.fsencode(repository.objects) + b"\n")
+        exclude = repository.common / "info" / "exclude"
+        own = exclude.read_bytes() if exclude.is_file() else b""
+        if data.is_relative_to(repository.top):
+            inside = data.relative_to(repository.top).as_posix()
+            own += b"\n/" + os.fsencode(re.sub(r"([\\*?\[])", r"\\\1", inside)) + b"/"
+    info.joinpath("exclude").write_bytes("\n".join(PRODUCTS).encode() + b"\n" + own + b"\n")
+
+
+def copy_index(source: Path, target: Path) -> None:
+    """Copy an index with its time of change: git needs it to know which entries it may trust."""
+    target.unlink(missing_ok=True)
+    shutil.copy2(source, target)
+
+
+async def snapshot(
+    git: Git, *, follow_nested: bool, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES
+) -> Snapshot:
+    """Write the files of the working tree `git` as a tree object; its index has to hold what they started from.
+
+    Ignored files stay out. Submodules stay as they are. With `follow_nested` the files of other repositories inside
+    the tree are taken as plain files, else such repositories stay out.
+
+    Raises:
+        ButlerError: ``too_large``: more new or changed files, or more bytes in them, than allowed.
+    """
+    dirty = split_z(await git.run("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all"))
+    links = await _submodules(git)
+    fresh, notes = await _untracked(git, follow_nested)
+    refused = sorted(name for name in fresh if is_git_path(name))
+    if refused:
+        notes.append(f"Files in git folders are never part of the change: {_some(refused)}.")
+    wanted = sorted(({*dirty, *fresh} - {*refused}) - links)
+    present, gone = await asyncio.to_thread(_sort_out, git.cwd, wanted, max_bytes, max_files)
+    if gone:
+        await git.run("update-index", "--force-remove", "-z", "--stdin", stdin=join_z(gone))
+    if present:
+        await git.run("update-index", "--add", "--replace", "-z", "--stdin", stdin=join_z(present))
+    notes += await asyncio.to_thread(_filled, git.cwd, links)
+    ignored = split_z(await git.run("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"))
+    if ignored:
+        notes.append(f"Ignored files are not part of the change: {_some(sorted(ignored))}.")
+    return Snapshot((await git.run("write-tree")).decode().strip(), tuple(notes))
+
+
+async def _submodules(git: Git) -> set[str]:
+    out = split_z(await git.run("ls-files", "-z", "--stage"))
+    return {entry.partition("\t")[2] for entry in out if entry.startswith("160000 ")}
+
+
+async def _untracked(git: Git, follow_nested: bool) -> tuple[list[str], list[str]]:
+    """New files, and notes on other repositories found between them."""
+    found: list[str] = []
+    nested: list[str] = []
+    pending = [(git, "")]
+    while pending:
+        place, prefix = pending.pop()
+        for name in split_z(await place.run("ls-files", "-z", "--others", "--exclude-standard")):
+            if not name.endswith("/"):
+                found.append(prefix + name)
+                continue
+            nested.append(prefix + name)
+            if follow_nested:
+                # An index that does not exist is an empty one.
+                inner = Git(place.cwd / name, git.git_dir, git.git_dir / "no-index" if git.git_dir else None)
+                pending.append((inner, prefix + name))
+    if not nested:
+        return found, []
+    told = "taken as plain files, without their history" if follow_nested else "not part of the tree"
+    return found, [f"Other repositories inside are {told}: {_some(sorted(nested))}."]
+
+
+def _sort_out(root: Path, names: list[str], max_bytes: int, max_files: int) -> tuple[list[str], list[str]]:
+    """Which of the names are files or links now, and which are gone; bounded."""
+    present, gone, size = [], [], 0
+    real: dict[str, bool] = {"": True}
+
+    def is_real(folder: str) -> bool:
+        if folder not in real:
+            parent = folder.rpartition("/")[0]
+            real[folder] = is_real(parent) and stat.S_ISDIR(_mode(root / folder)[0])
+        return real[folder]
+
+    for name in names:
+        mode, length = _mode(root / name) if is_real(name.rpartition("/")[0]) else (0, 0)
+        if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+            present.append(name)
+            size += length
+        else:
+            gone.append(name)
+    if size > max_bytes or len(present) > max_files:
+        raise ButlerError(
+            "too_large",
+            f"{root} has {len(present)} new or changed files with {size} bytes; at most {max_files} files and "
+            f"{max_bytes} bytes are taken. Let git ignore what is not source, or commit it first.",
+        )
+    return present, gone
+
+
+def _mode(path: Path) -> tuple[int, int]:
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return 0, 0
+    return found.st_mode, found.st_size
+
+
+def _filled(root: Path, links: set[str]) -> list[str]:
+    full = sorted(name for name in links if (root / name).is_dir() and any((root / name).iterdir()))
+    return [f"Files in submodules are not part of the change: {_some(full)}."] if full else []
+
+
+def is_git_path(name: str) -> bool:
+    """Whether a path has a part that some file system takes for ``.git``."""
+    for part in name.replace("\\", "/").split("/"):
+        visible = "".join(letter for letter in part if unicodedata.category(letter) not in {"Cf", "Mn"})
+        plain = unicodedata.normalize("NFKC", visible).casefold().partition(":")[0].rstrip(". ")
+        if plain in {".git", "git~1"}:
+            return True
+    return False
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(os.fsencode(name).decode("utf-8", "backslashreplace") for name in names[:10])
+    return shown + (f" and {len(names) - 10} more" if len(names) > 10 else "")
