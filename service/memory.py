@@ -68,10 +68,14 @@ class MemoryService:
 
     async def told_search(self, person: Principal, query: str, thread_id: str) -> str:
         """The answer to /search."""
-        found, behind = await self.archive.search(person.user_id, query, MOST_TOLD, first=thread_id)
-        lines = [_line(one) for one in found] or ["Nothing was found. Try other or fewer words."]
-        if behind:
-            lines.append(f"{behind} lines are not indexed yet; ask again in a moment.")
+        searched = await self.archive.search(person.user_id, query, MOST_TOLD, first=thread_id)
+        lines = [_line(one) for one in searched.found]
+        if searched.stopped:
+            lines.append(searched.stopped)
+        elif not lines:
+            lines.append("Nothing was found. Try other or fewer words.")
+        if searched.behind:
+            lines.append(f"{searched.behind} lines are not indexed yet; ask again in a moment.")
         return "\n".join(lines)
 
     async def told_memories(self, person: Principal, words: str) -> str:

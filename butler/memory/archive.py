@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -11,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from butler.redact import Redactor
 from butler.storage import search
-from butler.storage.database import Database
+from butler.storage.database import Database, TookTooLong
 from butler.storage.search import Found
 
 log = structlog.get_logger("butler.archive")
@@ -19,6 +20,20 @@ log = structlog.get_logger("butler.archive")
 PAUSE_SECONDS = 5.0
 BATCHES_BEFORE_A_SEARCH = 40
 """So much is caught up while someone waits; after a large upgrade the rest follows in the background."""
+BEST_SECONDS = 2.0
+NEWEST_SECONDS = 1.0
+"""So long a search may take. Searches wait for each other alone, and for nothing else that reads."""
+NEWEST_ALONE = "The search took too long, so these are the newest lines, not the best ones. Rarer words find more."
+STOPPED = "The search took too long and was stopped. Search for fewer or rarer words."
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Lines that were found; `behind` counts those that are not indexed yet, `stopped` says that time was over."""
+
+    found: list[Found]
+    behind: int
+    stopped: str = ""
 
 
 class Archive:
@@ -28,18 +43,25 @@ class Archive:
         self._database = database
         self._redactor = redactor
 
-    async def search(
-        self, owner_id: str, query: str, limit: int, *, first: str = "", without: str = ""
-    ) -> tuple[list[Found], int]:
-        """What was found (see `search.find`), and how many lines could not be looked at yet."""
+    async def search(self, owner_id: str, query: str, limit: int, *, first: str = "", without: str = "") -> Searched:
+        """What was found (see `search.find`): the best lines, the newest where that takes too long, or none."""
         behind = 0 if await self.catch_up(BATCHES_BEFORE_A_SEARCH) else await self._database.read(search.lag)
 
-        def look(connection: Connection) -> list[Found]:
+        def look(connection: Connection, newest: bool) -> list[Found]:
             return search.find(
-                connection, owner_id, query, limit, first=first, without=without, mask=self._redactor.text
-            )
+                connection, owner_id, query, limit, first=first, without=without, newest=newest,
+                mask=self._redactor.text,
+            )  # fmt: skip
 
-        return await self._database.read(look), behind
+        try:
+            return Searched(await self._database.read_within(BEST_SECONDS, partial(look, newest=False)), behind)
+        except TookTooLong:
+            log.info("search_stopped", words=len(query.split()), seconds=BEST_SECONDS)
+        try:
+            found = await self._database.read_within(NEWEST_SECONDS, partial(look, newest=True))
+        except TookTooLong:
+            found = []
+        return Searched(found, behind, NEWEST_ALONE if found else STOPPED)
 
     async def line(self, owner_id: str, message_id: str, start: int, length: int) -> tuple[Found, int]:
         """A part of one line and the length of the whole (see `search.read_line`)."""

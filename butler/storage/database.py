@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from butler.redact import Redactor
@@ -27,6 +28,7 @@ Job = tuple[Callable[[Connection], Any], "Future[Any]"]
 LOCK_WAIT_SECONDS = 60
 MOST_JOBS_PER_COMMIT = 64
 READERS = 2
+INTERRUPT_SECONDS = 0.05
 MOST_LOG_BYTES = 1024 * 1024
 """What the write-ahead log keeps on disk between check-points of SQLite."""
 
@@ -69,6 +71,10 @@ def sqlite_engine(
     return engine
 
 
+class TookTooLong(Exception):
+    """A query was stopped because its time was over."""
+
+
 class Database:
     """The butler's own rows: ``await db.write(fn)`` and ``await db.read(fn)`` run `fn(connection)`."""
 
@@ -78,6 +84,7 @@ class Database:
         self._read_engine = sqlite_engine(path, writes=False)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="butler-read")
+        self._slow_reader = ThreadPoolExecutor(1, thread_name_prefix="butler-search")
         self._gate = threading.Lock()
         self._closed = False
         self._writer = threading.Thread(target=self._write_loop, name="butler-write", daemon=True)
@@ -86,6 +93,13 @@ class Database:
     async def write(self, transaction: Callable[[Connection], T]) -> T:
         """Run `transaction` on the writer thread; returns once its commit is on disk."""
         return await asyncio.shield(asyncio.wrap_future(self._queue(transaction)))
+
+    async def read_within(self, seconds: float, query: Callable[[Connection], T]) -> T:
+        """The same for a query that may be slow: it has a reader of its own and is stopped after so long.
+
+        Raises: TookTooLong.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._slow_reader, self._read_within, seconds, query)
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run `query` on a reader thread against the last committed state."""
@@ -116,12 +130,37 @@ class Database:
             self._jobs.put(None)
         self._writer.join()
         self._readers.shutdown()
+        self._slow_reader.shutdown()
         self._write_engine.dispose()
         self._read_engine.dispose()
 
     def _read_now(self, query: Callable[[Connection], T]) -> T:
         with self._read_engine.connect() as connection:
             return query(connection)
+
+    def _read_within(self, seconds: float, query: Callable[[Connection], T]) -> T:
+        done, late = threading.Event(), threading.Event()
+
+        def watch(connection: Connection) -> None:
+            pause = seconds
+            # More than once: an interrupt between two statements of the query stops neither.
+            while not done.wait(pause):
+                late.set()
+                connection.connection.driver_connection.interrupt()  # type: ignore[union-attr]
+                pause = INTERRUPT_SECONDS
+
+        with self._read_engine.connect() as connection:
+            watcher = threading.Thread(target=watch, args=(connection,), name="butler-watch", daemon=True)
+            watcher.start()
+            try:
+                return query(connection)
+            except OperationalError as error:
+                if late.is_set():
+                    raise TookTooLong(f"the query was stopped after {seconds:g} s") from error
+                raise
+            finally:
+                done.set()
+                watcher.join()
 
     def _write_loop(self) -> None:
         connection: Connection | None = None

@@ -35,14 +35,16 @@ def search_tool(database: Database, redactor: Redactor) -> ToolSpec:
         if wanted := _ONE_MESSAGE.fullmatch(query.strip()):
             return await _read(archive, who, wanted[1], int(wanted[2] or 0), call)
         limit = int(call.args.get("limit", USUAL_RESULTS))
-        found, behind = await archive.search(
+        searched = await archive.search(
             who.user_id, query, limit, first=call.thread_id, without=call.run_id
         )  # fmt: skip
-        told: Json = {"note": NOTE, "results": [as_told(one, call.thread_id) for one in found]}
-        if not found:
+        told: Json = {"note": NOTE, "results": [as_told(one, call.thread_id) for one in searched.found]}
+        if searched.stopped:
+            told["note"] = f"{searched.stopped} {NOTE}"
+        elif not searched.found:
             told = {"note": "Nothing was found. Try other or fewer words, in the language of the talk.", "results": []}
-        if behind:
-            told["not_searched_yet"] = behind
+        if searched.behind:
+            told["not_searched_yet"] = searched.behind
         return ToolResult(json.dumps(told, ensure_ascii=False))
 
     properties: Json = {

@@ -80,8 +80,9 @@ def memory_routes() -> APIRouter:
     async def search(request: Request, query: Annotated[SearchQuery, Query()]) -> Response:
         """Full text over everything that was said in the caller's own threads."""
         person = caller(request)
-        found, behind = await service_of(request).memory.archive.search(person.user_id, query.query, query.limit)
-        return json_response({"items": [found_item(one) for one in found], "not_indexed": behind})
+        searched = await service_of(request).memory.archive.search(person.user_id, query.query, query.limit)
+        items = [found_item(one) for one in searched.found]
+        return json_response({"items": items, "not_indexed": searched.behind, "stopped": searched.stopped or None})
 
     @router.get("/memories")
     async def listed(request: Request, query: Annotated[MemoriesQuery, Query()]) -> Response:

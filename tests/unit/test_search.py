@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, text, update
 
 from butler.errors import ButlerError
-from butler.memory.archive import Archive
+from butler.memory import archive as archiving
+from butler.memory.archive import NEWEST_ALONE, STOPPED, Archive, Searched
 from butler.people import Principal
 from butler.redact import Redactor
 from butler.storage import conversations, search
-from butler.storage.database import Database
+from butler.storage.database import READERS, Database, TookTooLong
 from butler.storage.tables import messages
 from butler.words import query_words
+from service.memory import MemoryService
 from tests.support.parts import ADMIN, MAX, MIA, add_run, new_database
 
 
@@ -50,9 +53,9 @@ def say(
 
 
 async def found(database: Database, query: str, person: Principal = MIA, **more: str) -> list[str]:
-    lines, behind = await Archive(database, Redactor([])).search(person.user_id, query, 20, **more)
-    assert behind == 0
-    return [one.text for one in lines]
+    searched = await Archive(database, Redactor([])).search(person.user_id, query, 20, **more)
+    assert (searched.behind, searched.stopped) == (0, "")
+    return [one.text for one in searched.found]
 
 
 @pytest.mark.parametrize(
@@ -217,6 +220,58 @@ async def test_one_line_is_read_in_parts_by_its_owner_alone(database: Database) 
 async def test_a_secret_is_masked_before_a_line_is_cut(database: Database) -> None:
     message_id = say(database, f"{'so ' * 97}sesame-open-at-once {'and ' * 100}")
     archive = Archive(database, Redactor(["sesame-open-at-once"]))
-    [line] = (await archive.search(MIA.user_id, "so", 20))[0]
+    [line] = (await archive.search(MIA.user_id, "so", 20)).found
     assert "***" in line.text and "sesame" not in line.text
     assert (await archive.line(MIA.user_id, message_id, 291, 8))[0].text == "*** and "
+
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+
+
+async def test_slow_searches_hold_up_nothing_else_that_reads(database: Database) -> None:
+    def endless(connection: Connection) -> object:
+        return connection.execute(text(ENDLESS)).scalar()
+
+    def number(connection: Connection) -> object:
+        return connection.execute(text("SELECT 7")).scalar()
+
+    order: list[str] = []
+
+    async def slow() -> None:
+        with pytest.raises(TookTooLong):
+            await database.read_within(0.15, endless)
+        order.append("stopped")
+
+    searches = [asyncio.create_task(slow()) for _ in range(READERS + 1)]
+    await asyncio.sleep(0)
+    for _ in range(2 * READERS):
+        assert await database.read(number) == 7
+        order.append("read")
+    await asyncio.gather(*searches)
+    assert order.index("stopped") >= READERS and order.count("stopped") == READERS + 1
+    # The reader that was stopped is as good as before.
+    assert await database.read_within(5, number) == 7
+
+
+@pytest.mark.parametrize(("endless", "found_lines", "why"), [("_BEST", 2, NEWEST_ALONE), ("_BEST _NEWEST", 0, STOPPED)])
+async def test_a_search_that_takes_too_long_gives_the_newest_lines_or_says_that_it_was_stopped(
+    database: Database, monkeypatch: pytest.MonkeyPatch, endless: str, found_lines: int, why: str
+) -> None:
+    lines = ["tea and tea", "tea", "the last tea"]
+    for line in lines:
+        say(database, line)
+    monkeypatch.setattr(archiving, "BEST_SECONDS", 0.1)
+    monkeypatch.setattr(archiving, "NEWEST_SECONDS", 0.1 if found_lines == 0 else 5)
+    for name in endless.split():
+        monkeypatch.setattr(search, name, text(ENDLESS))
+    searched = await Archive(database, Redactor([])).search(MIA.user_id, "tea", 2)
+    assert [one.text for one in searched.found] == lines[:0:-1][:found_lines]
+    assert searched.stopped == why
+
+
+async def test_the_command_says_that_a_search_was_stopped(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stopped(*_: object, **__: object) -> Searched:
+        return Searched([], 0, STOPPED)
+
+    monkeypatch.setattr(Archive, "search", stopped)
+    assert await MemoryService(database, Redactor([])).told_search(MIA, "tea", "talk") == STOPPED
