@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -43,13 +43,6 @@ def template_faults(template: Sequence[str], model: str | None) -> Iterator[Faul
                 yield (index,), f"unknown placeholder {{{name}}}; known are {known}{did_you_mean(name, PLACEHOLDERS)}"
             elif name == "model" and model is None:
                 yield (index,), "{model} is used, but the model of this maid is null"
-
-
-def fill_command(template: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Put the values of the placeholders into a checked `command_template`; each stays within its one item."""
-    return tuple(
-        parse_template(item, variables=False).fill(values.__getitem__, values.__getitem__) for item in template
-    )
 
 
 def beside(command: Sequence[str], folder: Path, *, template: bool = False) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from config.maid_commands import fill_command
 from config.maid_profile import Allowed, read_profile, url_fault
 from config.maid_types import CommandCheck, ExactOutput, FileCheck, HttpCheck, MaidDefinition, MaidRegistryFile
 from config.maids_file import load_maids_file, read_maids_file
@@ -114,7 +113,7 @@ def test_keys_of_butlers_own_are_read_and_verdict_words_mean_what_they_mean_else
     assert found.endpoint and (found.endpoint.base_url, found.endpoint.api_key_env) == ("https://host/v1", "KEY")
     assert (found.verification_profile.start, found.verification_profile.ready_within) == (("serve",), 4)
     assert found.verification_profile.test_commands[0].timeout == 7
-    assert fill_command(found.command_template, {"model": "m"}) == ("agent", "m", "{x}")
+    assert found.command_template == ("agent", "{model}", "{{x}}")
 
 
 def test_goose_has_a_command_of_its_own_and_other_kinds_need_one(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def test_every_condition_is_read_as_data(tmp_path: Path) -> None:
     [route] = load(
         tmp_path,
         "routes:\n- intent: a\n  maid_id: formatter\n  conditions_json: {min_instruction_chars: 0,"
-        " project: ['/a/*', '*b'], files_match: '*.py', files_count_min: 1, files_count_max: 9, parameters: {lang: [de, 'f*'], n: 3, x: true},"
+        " project: ['/a/*', '*b'], files_match: '*.py', files_count_min: 1, files_count_max: 9,"
+        " parameters: {lang: [de, 'f*'], n: 3, x: true},"
         " healthy: true, min_success_rate: 1, adoption: [default_candidate], local_only: true}\n"
         "  retry_policy_json: {}\n",
     )
