@@ -5,6 +5,7 @@ transport (B1).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert
@@ -19,7 +20,7 @@ from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.ids import new_id
 from butler.people import Principal
-from butler.storage import audit, conversations
+from butler.storage import audit, conversations, deleted
 from butler.storage.conversations import Entry, Run
 from butler.storage.database import Database
 from butler.storage.tables import runs
@@ -245,20 +246,23 @@ class ButlerService:
     async def delete_thread(self, person: Principal, thread_id: str, via: str) -> None:
         """Remove a thread: its run is cancelled, pending approvals too; audit rows stay (http-api, *Threads*)."""
 
-        def transaction(connection: Connection) -> list[str]:
+        def transaction(connection: Connection) -> tuple[list[str], bool]:
             conversations.owned_thread(connection, thread_id, person)
             run_ids = conversations.run_ids(connection, thread_id)
             for run_id in run_ids:
                 ledger.cancel_open(connection, run_id, actor=person.name, via=via, why="the thread was deleted")
             grants.end_with_thread(connection, thread_id, person, via)
-            conversations.delete_thread(connection, thread_id)
+            more = deleted.delete_thread(connection, thread_id)
             audit.record(connection, "thread_deleted", actor=person.name, via=via, thread_id=thread_id)
-            return run_ids
+            return run_ids, more
 
-        run_ids = await self.database.write(transaction)
+        run_ids, more = await self.database.write(transaction)
         if self.faculties.compactor is not None:
             self.faculties.compactor.forget(thread_id)
         await self.runs.forget_thread(thread_id, run_ids)
+        # One transaction after the other, so that other writes get in between; the daily sweep ends what a crash cuts.
+        while more:
+            more = await self.database.write(partial(deleted.remove_more, thread_id=thread_id))
 
     def _approval(self, action: Action) -> Json:
         return approval(action, self.faculties.tools, self.faculties.redactor)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 from sqlalchemy.dialects import sqlite
 
 from butler.clock import stamp
@@ -36,6 +36,7 @@ OLDEST_QUEUED = (
     .order_by(runs.c.turn)
     .limit(1)
 )
+_IN_SIGHT = threads.c.turns >= 0  # Else it is deleted, see `butler.storage.deleted`.
 ADD_MESSAGES = sqlite.insert(messages).on_conflict_do_nothing(index_elements=["message_id"])
 
 
@@ -90,7 +91,7 @@ class Entry:
 
 def owned_thread(connection: Connection, thread_id: str, person: Principal) -> Row[Any]:
     """The thread's row. Raises ButlerError ``not_found`` also when it is somebody else's and `person` no admin."""
-    row = connection.execute(select(threads).where(threads.c.thread_id == thread_id)).first()
+    row = connection.execute(select(threads).where(threads.c.thread_id == thread_id, _IN_SIGHT)).first()
     if row is None or not (person.is_admin or row.owner_id == person.user_id):
         raise ButlerError("not_found", f"There is no thread {thread_id!r}.")
     return row
@@ -272,7 +273,9 @@ def list_threads(
     connection: Connection, person: Principal, limit: int, before: tuple[str, str] | None
 ) -> list[Row[Any]]:
     """Threads that `person` may see, most recently changed first; `before` is (updated_at, thread_id) of the last."""
-    query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.thread_id.desc()).limit(limit)
+    query = (
+        select(threads).where(_IN_SIGHT).order_by(threads.c.updated_at.desc(), threads.c.thread_id.desc()).limit(limit)
+    )
     if not person.is_admin:
         query = query.where(threads.c.owner_id == person.user_id)
     if before is not None:
@@ -309,11 +312,6 @@ def transcript(connection: Connection, thread_id: str, limit: int, before: str |
 
 
 def thread_ids(connection: Connection) -> tuple[set[str], list[str]]:
-    """The ids of all threads, and of those that are idle."""
-    rows = connection.execute(select(threads.c.thread_id, threads.c.status)).all()
+    """The ids of all threads but deleted ones, and of those that are idle."""
+    rows = connection.execute(select(threads.c.thread_id, threads.c.status).where(_IN_SIGHT)).all()
     return {row.thread_id for row in rows}, [row.thread_id for row in rows if row.status == "idle"]
-
-
-def delete_thread(connection: Connection, thread_id: str) -> None:
-    """Remove the thread with its runs, queue and transcript; ledger and audit rows stay."""
-    connection.execute(delete(threads).where(threads.c.thread_id == thread_id))

@@ -31,7 +31,7 @@ _FIND = """
            json_extract(m.extra, '$.tool') AS tool
     FROM message_words JOIN messages m ON m.seq = message_words.rowid JOIN threads t ON t.thread_id = m.thread_id
     LEFT JOIN runs r ON r.run_id = m.run_id
-    WHERE message_words MATCH :wanted AND t.owner_id = :owner AND m.run_id != :without
+    WHERE message_words MATCH :wanted AND t.owner_id = :owner AND t.turns >= 0 AND m.run_id != :without
       AND coalesce(json_extract(m.extra, '$.tool'), '') NOT IN ('search_history', 'recall')
       AND NOT coalesce(
         r.message || ' ' GLOB '/search[^a-zA-Z0-9_-]*' OR r.message || ' ' GLOB '/search_history[^a-zA-Z0-9_-]*'
@@ -46,7 +46,7 @@ _ONE = text(
     SELECT m.message_id, m.thread_id, m.run_id, m.role, m.text, m.created_at, t.title,
            json_extract(m.extra, '$.tool') AS tool
     FROM messages m JOIN threads t ON t.thread_id = m.thread_id
-    WHERE m.message_id = :wanted AND t.owner_id = :owner
+    WHERE m.message_id = :wanted AND t.owner_id = :owner AND t.turns >= 0
     """
 )
 

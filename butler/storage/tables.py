@@ -50,6 +50,9 @@ tokens = Table(
     Index("tokens_of_user", "user_id"),
 )
 
+DELETED = -1_000_000_000
+"""As the number of turns: the thread is deleted, and its lines are being removed. No count of turns comes near it."""
+
 threads = Table(
     "threads",
     metadata,

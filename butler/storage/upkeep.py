@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from butler.storage import memories
+from butler.storage import deleted, memories
 
 MOST_ROWS = 500
 _ORPHANS = tuple(
@@ -17,9 +17,9 @@ _ORPHANS = tuple(
 
 
 def sweep(connection: Connection) -> int:
-    """Remove orphans and old forgotten memories; gives how many rows went, 0 when there was nothing to do.
+    """Remove orphans, old forgotten memories and what is left of deleted threads; 0 when there was nothing to do.
 
     The search index needs no sweep: its triggers keep it in step with the transcript.
     """
     gone = sum(connection.execute(orphans).rowcount for orphans in _ORPHANS)
-    return gone + memories.sweep(connection)
+    return gone + memories.sweep(connection) + deleted.sweep(connection)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from butler.errors import ButlerError
 from butler.people import Principal
-from butler.storage import conversations
+from butler.storage import conversations, deleted
 from butler.storage.conversations import Entry, Lease, Run
 from butler.storage.database import Database
 from butler.storage.tables import actions, audit, messages, runs, threads
@@ -112,7 +112,7 @@ def test_deleting_a_thread_leaves_ledger_and_audit_and_every_other_thread(databa
     [action] = proposed(database, ruling("approve"), run_id="run", thread_id="gone")
     other = thread_of(database)
     kept = accept(database, other, "kept")
-    database.write_now(partial(conversations.delete_thread, thread_id="gone"))
+    database.write_now(partial(deleted.delete_thread, thread_id="gone"))
 
     def left(connection: Connection) -> list[list[str]]:
         columns = (threads.c.thread_id, runs.c.run_id, messages.c.text, actions.c.action_id, audit.c.event)

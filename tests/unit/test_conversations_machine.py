@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sqlalchemy import Connection, select
 
 from butler.errors import ButlerError
-from butler.storage import conversations
+from butler.storage import conversations, deleted
 from butler.storage.conversations import Entry, Lease, Run
 from butler.storage.tables import messages, runs, threads
 from tests.support.parts import ADMIN, MAX, MIA, add_people, new_database, quick_directory
@@ -202,7 +202,7 @@ class ConversationMachine(RuleBasedStateMachine):
     def delete(self, number: int, sure: int) -> None:
         if sure == 9:
             thread = self.pick(number)
-            self.database.write_now(partial(conversations.delete_thread, thread_id=thread.thread_id))
+            self.database.write_now(partial(deleted.delete_thread, thread_id=thread.thread_id))
             self.threads.remove(thread)
             with pytest.raises(ButlerError):
                 self.database.write_now(lambda c: conversations.owned_thread(c, thread.thread_id, ADMIN))

@@ -17,7 +17,7 @@ from butler.memory import archive as archiving
 from butler.memory.archive import NEWEST_ALONE, STOPPED, Archive, Searched
 from butler.people import Principal
 from butler.redact import Redactor
-from butler.storage import conversations, search
+from butler.storage import deleted, search
 from butler.storage.database import READERS, Database, TookTooLong
 from butler.storage.tables import messages
 from butler.words import query_words
@@ -119,7 +119,7 @@ async def test_a_deleted_thread_is_out_of_the_index_in_the_same_transaction(data
     say(database, "the old secret", thread="gone")
     say(database, "a new secret", thread="stays")
     assert len(await found(database, "secret")) == 2
-    database.write_now(lambda connection: conversations.delete_thread(connection, "gone"))
+    database.write_now(lambda connection: deleted.delete_thread(connection, "gone"))
     raw = text("SELECT rowid FROM message_words WHERE message_words MATCH 'old'")
     assert database.write_now(lambda connection: connection.execute(raw).all()) == []
     assert await found(database, "secret") == ["a new secret"]
@@ -129,7 +129,7 @@ async def test_a_number_that_is_given_out_again_is_indexed_anew(database: Databa
     say(database, "first", thread="a")
     say(database, "second", thread="b")
     assert await found(database, "second") == ["second"]
-    database.write_now(lambda connection: conversations.delete_thread(connection, "b"))
+    database.write_now(lambda connection: deleted.delete_thread(connection, "b"))
     say(database, "third", thread="c")
     assert await found(database, "third") == ["third"]
     assert await found(database, "second") == []
@@ -138,7 +138,7 @@ async def test_a_number_that_is_given_out_again_is_indexed_anew(database: Databa
 async def test_a_thread_that_was_never_indexed_can_be_deleted(database: Database) -> None:
     say(database, "first", thread="a")
     say(database, "second", thread="b")
-    database.write_now(lambda connection: conversations.delete_thread(connection, "b"))
+    database.write_now(lambda connection: deleted.delete_thread(connection, "b"))
     assert await found(database, "first second") == ["first"]
 
 
