@@ -18,6 +18,7 @@ PLACES: Mapping[str, str] = {
     "deny": "deciding:deny",
     "doctor": "doctor:doctor",
     "grants": "grants:grants_app",
+    "maids": "maids:maids_app",
     "memory": "memory:memory_app",
     "notify": "notify:notify_app",
     "policy": "policy:policy_app",
