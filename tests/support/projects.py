@@ -53,3 +53,12 @@ def everything(root: Path) -> dict[str, tuple[str, int, bytes]]:
         else:
             found[name] = ("folder", mode, b"")
     return found
+
+
+def files_of(root: Path) -> dict[str, tuple[str, bool, bytes]]:
+    """Kind, executable bit and content of all files and links, git's own left out."""
+    return {
+        name: (kind, bool(mode & 0o100), content)
+        for name, (kind, mode, content) in everything(root).items()
+        if kind != "folder" and ".git" not in name.split("/")
+    }

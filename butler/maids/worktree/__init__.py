@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from butler.maids.worktree.applying import apply
 from butler.maids.worktree.changes import diff
 from butler.maids.worktree.outside import Fingerprint, fingerprint, outside_changes
 from butler.maids.worktree.preparing import prepare
@@ -14,6 +15,7 @@ __all__ = [
     "ConflictFile",
     "Fingerprint",
     "Workspace",
+    "apply",
     "diff",
     "fingerprint",
     "leftovers",

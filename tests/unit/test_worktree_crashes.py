@@ -1,0 +1,86 @@
+"""A kill in the middle of an apply: the repeat finishes it or finds it done, never half or twice (D6)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from butler.maids.worktree import Applied, Conflict, Workspace, apply, diff, prepare
+from tests.support.projects import everything, files_of, make_project, write
+
+LINES = "".join(f"line {number}\n" for number in range(20))
+_APPLY = """
+import asyncio, json, sys
+from butler.maids.worktree import Workspace, apply
+asyncio.run(apply(Workspace.from_json(json.load(open(sys.argv[1]))), sys.argv[2]))
+"""
+
+
+async def _made(tmp_path: Path) -> tuple[Path, Workspace, str]:
+    project = make_project(tmp_path / "p", {"a": LINES, "d": "d\n", "e/f": "f\n", "z": "z\n", "run": "r\n"})
+    made = await prepare(project, tmp_path / "data/maids/run", include_uncommitted=False, number=1)
+    write(made.tree, {"a": LINES.replace("line 2\n", "maid\n"), "new/n": "n\n", "z": "Z\n"})
+    (made.tree / "d").unlink()
+    write(made.tree, {"d/inside": "i\n"})
+    (made.tree / "e/f").unlink()
+    (made.tree / "run").chmod(0o755)
+    return project, made, (await diff(made)).sha256
+
+
+async def _killed(made: Workspace, sha256: str, point: str) -> None:
+    """Apply in a process of its own that is killed at a named point."""
+    script = [sys.executable, "-c", _APPLY, str(made.state / "workspace.json"), sha256]
+    variables = {**os.environ, "BUTLER_CRASH_AT": point}
+    done = await asyncio.to_thread(subprocess.run, script, env=variables, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["planned", "step:1", "stepped:2", "temp:1", "step:4", "stepped:4", "temp:4", "done", "recorded"],
+)
+async def test_a_repeat_after_a_kill_finishes_the_apply(tmp_path: Path, point: str) -> None:
+    project, made, sha256 = await _made(tmp_path)
+    write(project, {"a": LINES.replace("line 17\n", "person\n")})
+    await _killed(made, sha256, f"maid_apply_{point}")
+    applied = await apply(made, sha256)
+    assert isinstance(applied, Applied) and applied.merged == ("a",)
+    assert applied.already == (point == "recorded")
+    expected = files_of(made.tree)
+    expected["a"] = ("file", False, LINES.replace("line 2\n", "maid\n").replace("line 17\n", "person\n").encode())
+    assert files_of(project) == expected
+    again = await apply(made, sha256)
+    assert isinstance(again, Applied) and again.already
+
+
+async def test_an_edit_after_the_kill_is_merged_too_and_never_lost(tmp_path: Path) -> None:
+    project, made, sha256 = await _made(tmp_path)
+    await _killed(made, sha256, "maid_apply_stepped:3")
+    assert (project / "a").read_text() != LINES  # removals first, then "a"
+    for name in ("a",):
+        write(project, {name: (project / name).read_text().replace("line 17\n", "person\n")})
+    assert isinstance(await apply(made, sha256), Applied)
+    assert (project / "a").read_text() == LINES.replace("line 2\n", "maid\n").replace("line 17\n", "person\n")
+    assert files_of(project).keys() == files_of(made.tree).keys()
+
+
+async def test_a_conflicting_edit_after_the_kill_takes_everything_back(tmp_path: Path) -> None:
+    project, made, sha256 = await _made(tmp_path)
+    write(project, {"y": "person\n"})
+    before = everything(project)
+    await _killed(made, sha256, "maid_apply_temp:3")
+    assert everything(project) != before
+    write(project, {"z": "person\n"})
+    outcome = await apply(made, sha256)
+    assert isinstance(outcome, Conflict) and [file.path for file in outcome.files] == ["z"]
+    write(project, {"z": "z\n"})
+    assert everything(project) == before
+    assert isinstance(await apply(made, sha256), Applied)
+    assert json.loads((made.state / "applied.json").read_text())["sha256"] == sha256
