@@ -79,7 +79,7 @@ def test_a_route_to_a_disabled_or_unknown_maid_never_wins() -> None:
 
 
 FACTS = Facts(
-    "a", "x" * 10, Path("/home/ann/projects/app"), ProjectFiles(("a.py", "b.c")), {"lang": "de", "n": 3, "x": True},
+    "a", "x" * 10, Path("/srv/ann/projects/app"), ProjectFiles(("a.py", "b.c")), {"lang": "de", "n": 3, "x": True},
     {"one": Health(True), "two": Health(False, "no program")}, {"one": Success(4, 3), "two": Success(10, 2)},
     {"one": "limited_adoption"},
 )  # fmt: skip
@@ -92,10 +92,10 @@ FACTS = Facts(
         ({"min_instruction_chars": 11}, None, False),
         ({"max_instruction_chars": 10}, None, True),
         ({"max_instruction_chars": 9}, None, False),
-        ({"project": ["/x", "/home/ann/projects/*"]}, None, True),
+        ({"project": ["/x", "/srv/ann/projects/*"]}, None, True),
         ({"project": ["~/projects/*"]}, None, True),
         ({"project": ["~"]}, None, False),
-        ({"project": ["/home/ann/projects"]}, None, False),
+        ({"project": ["/srv/ann/projects"]}, None, False),
         ({"files_match": ["*.rs", "*.c"]}, None, True),
         ({"files_match": ["*.rs"]}, None, False),
         ({"files_count_min": 2, "files_count_max": 2}, None, True),
@@ -118,7 +118,7 @@ FACTS = Facts(
 def test_each_condition_holds_when_it_says_so(
     conditions: dict[str, Any], maid_id: str | None, holds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("HOME", "/srv/ann")
     found = examine(RouteDefinition("a", maid_id, conditions), REGISTRY.maid(maid_id or ""), FACTS)
     assert all(condition.holds for condition in found) is holds
     assert all(condition.wanted and condition.actual for condition in found)
