@@ -11,11 +11,24 @@ from pathlib import Path
 
 from butler.canonical import canonical_json
 from butler.maids import signs
-from butler.maids.contract import MaidEvent, Output, PermissionRequest, ProviderTrouble, Started, Stop, ToolUse
+from butler.maids.contract import (
+    Diff,
+    Finished,
+    MaidEvent,
+    Output,
+    PermissionAnswer,
+    PermissionRequest,
+    ProviderTrouble,
+    Started,
+    Stop,
+    ToolUse,
+)
 from butler.maids.forbidden import command_of, forbidden_command
+from butler.maids.observation import Observation
 from butler.maids.repetition import Repetition
 from butler.nesting import nested_too_deeply
 from butler.types import Json
+from config.maid_types import Limits
 
 KEPT_CALLS = 256
 KEPT_REFUSALS = 64
@@ -26,17 +39,6 @@ LONGEST_RETRY_AFTER = 120.0
 """Seconds; what a provider asks beyond it is not waited for inside of an attempt."""
 _WRITES = frozenset({"edit", "delete", "move", "write", "create"})
 _CONTENT = frozenset({"content", "file_text", "new_str", "new_string", "newText", "edits", "diff", "patch"})
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What is kept of an attempt's events, as the fields of the same names of an `Observation`."""
-
-    tools: tuple[ToolUse, ...]
-    texts: tuple[str, ...]
-    trouble: tuple[ProviderTrouble, ...]
-    recovered: bool
-    refusals: tuple[PermissionRequest, ...]
 
 
 @dataclass
@@ -123,13 +125,23 @@ class Detector:
             return self._first(Stop("policy_violation", f"It asked again for what was refused: {request.title[:200]}."))
         return self._stop
 
-    def seen(self) -> Seen:
-        """What is known so far, for the verdict on the attempt."""
-        texts = tuple(text for text in (self._before, self._spoken) if text.strip())
-        tools = tuple(call.tool for call in self._calls.values())
+    def answered(self, request: PermissionRequest, answer: PermissionAnswer) -> Stop | None:
+        """Note how a permission request was answered."""
+        return self.refused(request) if answer == "reject" else self._stop
+
+    def observation(self, finished: Finished, diff: Diff | None, outside: Sequence[str] = ()) -> Observation:
+        """All that is known of the attempt once it is over, its checks apart."""
         went_on = bool(self._since_trouble.strip()) and signs.provider_error(self._since_trouble) is None
-        recovered = bool(self._trouble) and (self._in_a_row == 0 or went_on)
-        return Seen(tools, texts, tuple(self._trouble), recovered, tuple(self._refused.values()))
+        return Observation(
+            finished,
+            tools=tuple(call.tool for call in self._calls.values()),
+            texts=tuple(text for text in (self._before, self._spoken) if text.strip()),
+            trouble=tuple(self._trouble),
+            recovered=bool(self._trouble) and (self._in_a_row == 0 or went_on),
+            diff=diff,
+            outside=tuple(outside),
+            refusals=tuple(self._refused.values()),
+        )
 
     def _first(self, found: Stop | None) -> Stop | None:
         self._stop = self._stop or found
@@ -214,6 +226,20 @@ class Detector:
             if isinstance(value, str) and value and "\0" not in value and len(value) < 4_096:
                 places.append((self._tree / value).resolve())
         return next((place for place in places if not any(place.is_relative_to(root) for root in self._roots)), None)
+
+
+def detector_for(limits: Limits, tree: Path, also_allowed: Sequence[Path] = ()) -> Detector:
+    """The detector of one attempt by the limits of its maid.
+
+    A tool call may run as long as silence is allowed: most tools say nothing until they end.
+    """
+    return Detector(
+        tree,
+        also_allowed=also_allowed,
+        tool_calls=limits.tool_calls,
+        equal_calls=limits.equal_calls,
+        hung_after=limits.silence,
+    )
 
 
 def _last(calls: OrderedDict[str, _Call], count: int) -> list[str]:
