@@ -1,0 +1,106 @@
+"""Opening a session with an agent: new, or one that the agent still has, and its mode (D4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acp import PROTOCOL_VERSION, RequestError, schema
+from acp.core import ClientSideConnection
+
+from butler.maids.acp.client import Offer
+
+AUTHENTICATION_REQUIRED = -32000
+CLIENT = schema.Implementation(name="butler", version="0")
+REFUSING = frozenset({401, 402, 403, 429})
+
+
+class SessionRefused(Exception):
+    """The agent has no session for us: no such mode, or it can't load; the text says why."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """An open session."""
+
+    session_id: str
+    can_load: bool
+
+
+async def open_session(
+    connection: ClientSideConnection, offer: Offer, tree: Path, mode: str | None, load: str | None = None
+) -> Session:
+    """Shake hands, open a session in `tree`, set its mode.
+
+    Args:
+        load: the id of an earlier session that is gone on with. What the agent tells before this returns is history.
+
+    Raises:
+        SessionRefused: see there.
+        RequestError: the agent answers with an error.
+        ConnectionError: the agent is gone.
+    """
+    # Some agents echo whatever version they are asked for, so the answer's says nothing.
+    hello = await connection.initialize(PROTOCOL_VERSION, client_capabilities=offer.capabilities(), client_info=CLIENT)
+    can_load = bool(hello.agent_capabilities and hello.agent_capabilities.load_session)
+    opened: schema.NewSessionResponse | schema.LoadSessionResponse
+    if load is None:
+        opened = await connection.new_session(cwd=str(tree), mcp_servers=[])
+        session_id = opened.session_id
+    elif can_load:
+        opened, session_id = await connection.load_session(cwd=str(tree), session_id=load, mcp_servers=[]), load
+    else:
+        raise SessionRefused("This agent can't load an earlier session.")
+    if mode is not None:
+        await _set_mode(connection, session_id, mode, opened)
+    return Session(session_id, can_load)
+
+
+async def _set_mode(
+    connection: ClientSideConnection,
+    session_id: str,
+    mode: str,
+    opened: schema.NewSessionResponse | schema.LoadSessionResponse,
+) -> None:
+    modes = [one.id for one in opened.modes.available_modes] if opened.modes else []
+    if mode in modes:
+        await connection.set_session_mode(session_id=session_id, mode_id=mode)
+        return
+    for option in opened.config_options or []:
+        if isinstance(option, schema.SessionConfigOptionSelect) and "mode" in (option.category, option.id):
+            values = list(_values(option.options))
+            if mode in values:
+                await connection.set_config_option(config_id=option.id, session_id=session_id, value=mode)
+                return
+            modes += values
+    there = f"It has {', '.join(modes)}." if modes else "It has no modes."
+    raise SessionRefused(f"The agent has no mode {mode!r}. {there}")
+
+
+def _values(options: Sequence[Any]) -> list[str]:
+    found: list[str] = []
+    for option in options:
+        found += [option.value] if isinstance(option, schema.SessionConfigSelectOption) else _values(option.options)
+    return found
+
+
+def reason_of(error: RequestError) -> str:
+    """An agent's error in one line; what it says may be anything."""
+    data = error.data
+    details: Any = ""
+    if isinstance(data, dict):
+        details = data.get("details") or data.get("message") or data.get("reason") or data
+    elif data is not None:
+        details = data
+    text = f"error {error.code}: {error}" + (f" ({details})" if details else "")
+    return " ".join(text.split())[:500]
+
+
+def is_provider_trouble(error: RequestError) -> bool:
+    """Whether the agent itself says that its provider lets nobody in, or nobody through.
+
+    Some agents give the HTTP status of their provider as the code.
+    """
+    return error.code == AUTHENTICATION_REQUIRED or error.code in REFUSING or 500 <= error.code < 600
