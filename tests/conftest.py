@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.support.client import Client
+from tests.support.forks import close_mother
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer, MakeButler
 
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # as the server does, for tests in this process
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_processes() -> Iterator[None]:
+    """End what forks the servers, when all tests are over."""
+    yield
+    close_mother()
 
 
 @pytest.fixture(scope="session")

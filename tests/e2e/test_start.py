@@ -7,11 +7,25 @@ import re
 import signal
 import stat
 
+import pytest
+
 from tests.support.orders import fresh
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer, MakeButler
 from tests.support.workshop import tool
+
+
+@pytest.fixture
+def make_butler(make_butler: MakeButler) -> MakeButler:
+    """Installations whose processes are ``python server.py``, as a person starts it."""
+
+    def make(*, with_model: bool = True, **env: str) -> ButlerServer:
+        server = make_butler(with_model=with_model, **env)
+        server.own_interpreter = True
+        return server
+
+    return make
 
 
 def without_token(server: ButlerServer) -> ButlerServer:

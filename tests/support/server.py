@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+from tests.support import forks
 from tests.support.client import Client
+from tests.support.forks import Forked
 from tests.support.workshop import Workshop
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +25,9 @@ READY = "Butler is ready at "
 
 class ButlerServer:
     """One installation: its directories outlive the processes started on them.
+
+    Its processes are forked from one that has imported all of it (`tests.support.forks`); with `own_interpreter`
+    they are ``python server.py`` and ``python -m service.cli``.
 
     Args:
         home: an empty directory for data, configuration and output.
@@ -38,7 +43,8 @@ class ButlerServer:
         self.workshop = Workshop(self.config)
         self.env = self._environment(model_url) | (env or {})
         self.url = ""
-        self.process: subprocess.Popen[str] | None = None
+        self.own_interpreter = False
+        self.process: subprocess.Popen[str] | Forked | None = None
         self.stdout: list[str] = []
         self._clients: list[Client] = []
 
@@ -68,10 +74,13 @@ class ButlerServer:
         """The end of standard error, for a failure's report."""
         return self.stderr[-4000:]
 
-    def launch(self, **env: str) -> subprocess.Popen[str]:
+    def launch(self, **env: str) -> subprocess.Popen[str] | Forked:
         """Start the process without waiting until it is ready."""
         assert self.process is None or self.process.poll() is not None, "the server runs already"
         with (self.home / "stderr.log").open("a") as errors:
+            if not self.own_interpreter:
+                self.process = forks.popen([str(ROOT / "server.py")], self.home, self.env | env, stderr=errors.fileno())
+                return self.process
             self.process = subprocess.Popen(
                 [sys.executable, str(ROOT / "server.py")],
                 cwd=self.home,
@@ -103,7 +112,7 @@ class ButlerServer:
                 self.url = line.removeprefix(READY).strip().rstrip("/")
                 return self
 
-    def _drain(self, process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
+    def _drain(self, process: subprocess.Popen[str] | Forked, lines: queue.Queue[str | None]) -> None:
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:
@@ -149,6 +158,8 @@ class ButlerServer:
 
     def cli(self, *args: str, deadline: float = 60.0) -> subprocess.CompletedProcess[str]:
         """Run ``python -m service.cli`` on the same directories."""
+        if not self.own_interpreter:
+            return forks.run(["-m", "service.cli", *args], self.home, self.env, deadline)
         return subprocess.run(
             [sys.executable, "-m", "service.cli", *args],
             cwd=self.home,

@@ -13,6 +13,7 @@ import termios
 import time
 from types import TracebackType
 
+from tests.support import forks
 from tests.support.server import ButlerServer
 
 
@@ -23,10 +24,7 @@ def command(*args: str) -> list[str]:
 
 def shell(server: ButlerServer, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run one command on the server's directories, outside of any terminal."""
-    return subprocess.run(
-        command(*args), cwd=server.home, env=server.env | env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=60,
-    )  # fmt: skip
+    return forks.run(["-m", "service.cli", *args], server.home, server.env | env, 60)
 
 
 class Terminal:
