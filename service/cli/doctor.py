@@ -16,6 +16,7 @@ from service import doctor as doctor_checks
 from service.cli.common import configuration, counted
 from service.cli.exits import FAILED
 from service.doctor import Finding, State
+from service.doctor_maids import maids as check_maids
 from service.doctor_model import model as check_model
 from service.doctor_notify import notifications as check_notifications
 from service.doctor_sizes import sizes
@@ -48,5 +49,6 @@ def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Findin
     yield from sizes(settings.database_path, settings.data_dir / "checkpoints.db")
     yield from doctor_checks.audit_chain(settings.database_path)
     yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
+    yield from check_maids(read.maids, read.routes, environ)
     yield from check_notifications(read.channels, settings.database_path)
     yield check_model(settings)

@@ -16,6 +16,7 @@ from config.problems import ConfigError
 from config.routes_file import load_routes_file
 from config.settings import load_settings
 from service.cli import run
+from service.doctor_maids import maids as findings_of_maids
 from service.wiring import read_configuration
 
 SHIPPED = Path(__file__).resolve().parents[2] / "config"
@@ -207,3 +208,14 @@ def test_the_shipped_script_strips_spaces_and_checks_the_same(tmp_path: Path) ->
     assert called(registry.maids[0].command_template) == (0, "a.py\n1 file(s) changed\n")
     assert called(check.command) == (0, "0 file(s) with spaces at line ends\n")
     assert {name: (tmp_path / name).read_bytes() for name in files} == {**files, "a.py": b"x = 1\r\ny\n\n  z"}
+
+
+def test_doctor_tells_what_check_warns_of(home: Path) -> None:
+    registry = load_maids_file(home / "config" / "maid_registry.yml")
+    routes = load_routes_file(home / "config" / "intent_maid_routes.yml", registry)
+    [note, good] = findings_of_maids(
+        registry, routes, {"PATH": str(Path(shutil.which("git") or "").parent), "MAID_KEY": "x"}
+    )
+    assert (note.state, good.state, good.detail) == ("note", "good", "1 of 2 could start now, 2 route(s)")
+    found = list(findings_of_maids(registry, routes, {}))
+    assert {finding.state for finding in found} == {"note"} and "MAID_KEY" in found[0].detail

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +275,33 @@ def test_what_a_caller_expects_is_read_under_the_same_rules(tmp_path: Path) -> N
     assert read_profile({"test_commands": [["rm", "-rf", "/"]]}, allowed)[1] == (
         "test_commands[0]: [rm, -rf, /] is not in allowed_commands",
     )
+
+
+def test_whatever_stands_in_the_place_of_a_value_the_file_loads_or_names_its_fault(tmp_path: Path) -> None:
+    whole = yaml.safe_load(GOOD)
+    whole["allowed_hosts"] = ["build.example"]
+    whole["maids"][0] |= {"endpoint": {"base_url": "https://h/v1"}, "variables": {"A": "b"}, "limits": {"tokens": 3}}
+    path = tmp_path / "maid_registry.yml"
+    odd: tuple[Any, ...] = (None, True, "\0", -1, "{x", [[]], "http://[", {"path": 1}, "")
+    for number, place in enumerate(_places(whole)):
+        path.write_text(json.dumps(_put(whole, place, odd[number % len(odd)])))
+        try:
+            load_maids_file(path, cwd=tmp_path)
+        except ConfigError as error:
+            assert all("\n" not in str(problem) and "Entry" not in str(problem) for problem in error.problems)
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*place, key)
+        yield from _places(item, (*place, key))
+
+
+def _put(whole: Any, place: tuple[Any, ...], value: Any) -> Any:
+    changed = copy.deepcopy(whole)
+    inner = changed
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return changed
