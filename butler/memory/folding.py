@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from butler.memory.answers import Extracted, read_answer
@@ -11,11 +11,15 @@ from butler.memory.checks import Fault, cut_to, fault_of_notes, fault_of_text
 from butler.memory.claims import Deeds
 from butler.memory.grounding import Sources
 from butler.memory.notes import SUMMARY_TOKENS, Found, Notes
+from butler.memory.quotes import closest, unsaid, unsaid_exactly
 from butler.memory.refusals import is_apology
+from butler.memory.tokens import count_messages, count_tokens
 from butler.memory.words import read
 from butler.turn import RUN
 from butler.types import ChatMessage, CutText
 
+LEFT_OUT_TOKENS = 40
+"""For the line that says how many notes are left out: a full text must not go for its sake."""
 MANY = 6
 """From so many notes on, an answer that is mostly repetition comes from a model that does not follow."""
 
@@ -52,10 +56,14 @@ def fold(answer: str, prefix: Sequence[ChatMessage], notes: Notes) -> Outcome | 
 def _of_text(text: str, prefix: Sequence[ChatMessage], notes: Notes, deeds: Deeds) -> Outcome | Fault:
     if fault := fault_of_text(text, prefix, notes.told, SUMMARY_TOKENS):
         return fault
-    text = cut_to(text, SUMMARY_TOKENS)
+    text = cut_to(text, SUMMARY_TOKENS - LEFT_OUT_TOKENS)
     if clause := deeds.false_claim(text):
         return Fault("false_claim", f"the summary claims what never happened: {clause[:120]!r}")
-    return Outcome(notes.with_told(text).capped(), 1, Counter(), len(prefix))
+    told = notes.with_told(text)
+    said = "\n".join(note.text for note in told.items)
+    quotes = [_quote(prefix, at, unsaid_exactly(message, said)) for at, message in _people(prefix)]
+    room = count_messages(prefix) + count_tokens(notes.render())
+    return Outcome(told.with_quotes(quotes, room).capped(), 1, Counter(), len(prefix))
 
 
 def _of_notes(
@@ -67,10 +75,13 @@ def _of_notes(
     if len(extracted) >= MANY and distinct * 2 < len(extracted):
         return Fault("repeats", f"the answer says {distinct} things {len(extracted)} times")
     sources, found, left = Sources(prefix, notes.render()), list[tuple[int, Found]](), Counter[str]()
+    other_words: dict[int, list[str]] = {}
     for note in extracted:
         position = sources.find(note.text, None if note.source is None else note.source - 1)
         if position is None or is_apology(str(prefix[position].get("content") or "")):
             left["apology" if is_apology(note.text) else "not_in_talk"] += 1
+            if position is None and note.source is not None:
+                other_words.setdefault(note.source - 1, []).append(note.text)
         elif deeds.false_claim(note.text, is_wish=note.kind in ("goal", "question")):
             left["false_claim"] += 1
         else:
@@ -83,11 +94,41 @@ def _of_notes(
         return Fault(reason, "none of the notes is borne out by the talk")  # type: ignore[arg-type]
     end = _noted_until(prefix, [position for position, _ in found]) if cut else len(prefix)
     taken = [note for position, note in found if position < end]
-    merged = notes.merged(taken).capped()
+    merged = notes.merged(taken)
+    noted = {position for position, _ in found}
+    quotes = _quotes(prefix[:end], noted, other_words, [note.text for note in merged.items])
+    merged = merged.with_quotes(quotes, count_messages(prefix[:end]) + count_tokens(notes.render())).capped()
     texts = [note.text for note in taken]
     if fault := fault_of_notes(texts, prefix[:end], notes.render(), merged.render()):
         return fault
     return Outcome(merged, len(taken), left, end)
+
+
+def _quotes(
+    prefix: Sequence[ChatMessage], noted: set[int], other_words: Mapping[int, Sequence[str]], said: Sequence[str]
+) -> list[Found]:
+    """What the person stated and would be lost: all of a message without a note, of others what a note meant.
+
+    Args:
+        noted: the messages that have a note.
+        other_words: notes that were not found in the message that they cite.
+        said: the notes that there are.
+    """
+    quotes: list[Found] = []
+    for position, message in _people(prefix):
+        texts = [unsaid(message, said)]
+        if position in noted:
+            texts = [unsaid({"content": closest(text, message)}, said) for text in other_words.get(position, ())]
+        quotes += [_quote(prefix, position, text) for text in texts]
+    return quotes
+
+
+def _people(prefix: Sequence[ChatMessage]) -> list[tuple[int, ChatMessage]]:
+    return [(position, message) for position, message in enumerate(prefix) if message.get("role") == "user"]
+
+
+def _quote(prefix: Sequence[ChatMessage], position: int, text: str) -> Found:
+    return Found("quote", text, _run_of(prefix, position), "user")
 
 
 def _noted_until(prefix: Sequence[ChatMessage], noted: Sequence[int]) -> int:

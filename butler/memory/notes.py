@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from butler.memory.ranking import order_of_leaving
 from butler.memory.tokens import count_tokens
 from butler.memory.words import hard_parts, likeness, read
 from butler.types import Json
 
-Kind = Literal["fact", "goal", "decision", "question", "result", "summary"]
+Kind = Literal["fact", "goal", "decision", "question", "result", "summary", "quote"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SUMMARY_TOKENS = 1000
 """What the whole summary may cost, however long the thread is."""
+QUOTE_TOKENS = 400
+"""What the quotes in it may cost: what the model noted nothing of is mostly small."""
 NEARLY_EQUAL = 0.75
 SAME_SUBJECT = 0.1
 _TITLES: dict[Kind, str] = {
-    "goal": "Goals", "decision": "Decisions", "fact": "Facts", "question": "Open questions", "result": "Results",
+    "goal": "Goals", "decision": "Decisions", "fact": "Facts",
+    "quote": "Said by the user, word for word", "question": "Open questions", "result": "Results",
 }  # fmt: skip
 _ANSWERS: tuple[Kind, ...] = ("fact", "decision", "result")
 _NEGATIONS = (
@@ -126,15 +129,33 @@ class Notes:
             items = [note for note in items if note.note_id not in gone]
         return Notes(tuple(items), self.left_out, next_id)
 
+    def with_quotes(self, quotes: Iterable[Found], room: int) -> Notes:
+        """Add quotes as far as they fit `QUOTE_TOKENS` and the summary stays under `room` tokens.
+
+        The older and less important ones go, also those of earlier folds; they are not counted as left out, since
+        most of them say nothing that lasts.
+        """
+        notes = self.merged(quote for quote in quotes if quote.text)
+        leaving = order_of_leaving([note for note in notes.items if note.kind == "quote"])
+        while leaving and (notes._quoted() > QUOTE_TOKENS or count_tokens(notes.render()) >= room):
+            notes = replace(notes._without(leaving.pop(0)), left_out=self.left_out)
+        return notes
+
+    def _quoted(self) -> int:
+        """The tokens of all quotes."""
+        return sum(count_tokens(note.text) + 2 for note in self.items if note.kind == "quote")
+
     def capped(self, tokens: int = SUMMARY_TOKENS) -> Notes:
         """Leave out what matters least until the summary costs at most so many tokens."""
         notes = self
-        leaving = order_of_leaving(self.items)
+        leaving = order_of_leaving(notes.items)
         while leaving and count_tokens(notes.render()) > tokens:
-            gone = leaving.pop(0)
-            rest = tuple(note for note in notes.items if note.note_id != gone)
-            notes = Notes(rest, notes.left_out + 1, notes.next_id)
+            notes = notes._without(leaving.pop(0))
         return notes
+
+    def _without(self, note_id: int) -> Notes:
+        rest = tuple(note for note in self.items if note.note_id != note_id)
+        return Notes(rest, self.left_out + 1, self.next_id)
 
     def render(self) -> str:
         """The summary as the model reads it (C1)."""
@@ -167,7 +188,7 @@ def replaced(note: Note, new: Found) -> bool:
     if note.note_id not in new.replaces:
         return False
     fits = note.kind == new.kind or (note.kind == "question" and new.kind in _ANSWERS)
-    fits = fits or {note.kind, new.kind} <= {"fact", "decision", "goal"}
+    fits = fits or {note.kind, new.kind} <= {"fact", "decision", "goal", "quote"}
     one, other = read(note.text), read(new.text)
     shared = one.names & other.names or one.codes & other.codes
     return fits and (bool(shared) or likeness(one, other) >= SAME_SUBJECT)
@@ -177,7 +198,7 @@ def kind_of(value: object) -> Kind | None:
     """The kind that a model's word stands for; None for what is none."""
     word = str(value).strip().casefold()
     word = {"constraint": "fact", "preference": "fact", "open question": "question", "task": "goal"}.get(word, word)
-    return cast(Kind, word) if word in KINDS and word != "summary" else None
+    return word if word in KINDS and word not in ("summary", "quote") else None
 
 
 def _negations(text: str) -> int:

@@ -42,6 +42,8 @@ def _rank(note: Note, notes: Sequence[Note]) -> int:
             return 0 if _settled(note, notes) else 3
         case "result":
             return 1
+        case "quote":
+            return 2 if is_constraint(note.text) else 1
         case "fact":
             return 5 if is_constraint(note.text) else 2
         case "summary":

@@ -24,7 +24,7 @@ async def test_the_turn_after_a_fold_is_asked_with_the_summary_and_the_recent_me
     lines: list[Line] = [says(f"{LONG}{number}") for number in range(5)]
     async with open_brain(tmp_path, *lines, compactor=compactor, on_disk=True) as brain:
         for number in range(3):
-            state = await brain.say(f"{LONG}question {number}")
+            state = await brain.say(f"{LONG}question {number}?")
         assert model.asked == [] or len(model.asked) == 1
         assert state["messages"] and not state.get("summary")
         assert await compactor.settle("thread")
@@ -34,7 +34,7 @@ async def test_the_turn_after_a_fold_is_asked_with_the_summary_and_the_recent_me
         request = brain.model.heard[-1]
         assert request[0]["content"].endswith(f"{SUMMARY_HEAD}Ann has a boat.")
         assert [message["role"] for message in request] == ["system", "user", "assistant", "user"]
-        assert request[1]["content"].endswith("question 2")
+        assert request[1]["content"].endswith("question 2?")
         assert sum("folded" in data["text"] for data in brain.told("notice")) == 1
         state = await brain.say("still there?")
         assert state["summary"] == "Ann has a boat."

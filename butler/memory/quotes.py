@@ -1,0 +1,107 @@
+"""What the person stated and no note says is kept in their own words: a short quote (C2, C4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from butler.memory.grounding import text_of
+from butler.memory.ranking import is_constraint
+from butler.memory.words import Reading, hard_parts, holds, read
+from butler.types import ChatMessage
+
+QUOTE_CHARS = 240
+"""Of one message."""
+MOST_SENTENCES = 40
+"""So many sentences of a message are looked at."""
+COVERED_SHARE = 0.6
+"""A sentence is said already when a note has its names and numbers and this share of its words."""
+COVERED_BY_TEXT = 0.34
+"""The same for a free text."""
+CLOSE_SHARE = 0.3
+"""The share of a note's words from which on a sentence is what the note was made of."""
+LEAST_SIGNS = 4
+_SENTENCES = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|[;\uff1b\n]+")
+_QUESTION = re.compile("[?\uff1f][\"'\u201d\u300d)\\]\\s]*$|(?:\u5417|\u5462|\u304b|\u304b\u306a)[\u3002.]?$")
+_COMMAND = re.compile(
+    r"^(?:(?:and|then|now|so|also|ok|okay|butler)\b[\s,]*)*(?:please|can you|could you|would you|will you|let's|go on|"
+    r"tell|show|give|write|read|list|find|search|look|summari[sz]e|translate|explain|open|run|check|send|make|create|"
+    r"help|continue|stop|try|do|add|remove|delete|compare|fix|draft|repeat|what|which|who|when|where|why|how|is|are|"
+    r"was|were|does|did|should|bitte|kannst du|zeig|schreib|sag|gib|such|such)\b"
+    "|^(?:请|請|帮我|幫我|给我|給我|告诉我|告訴我)|(?:ください|下さい|してくれ|教えて|お願いします|お願い)[\u3002.!\uff01]?$",
+    re.IGNORECASE,
+)
+_SMALL_TALK = re.compile(
+    r"^(?:hi|hello|hey|thanks|thank you|many thanks|ok|okay|good (?:morning|evening|night)|bye|great|perfect|nice|"
+    r"well done|got it|all right|alright|sounds good|hallo|danke|super|gut|merci|gracias)\b[^\d]{0,40}$"
+    "|^(?:谢谢|你好|好的|谢了|再见|ありがとう|こんにちは|おはよう|了解|はい|いいえ)[^0-9]{0,12}$",
+    re.IGNORECASE,
+)
+_STATED = re.compile(
+    r"\b(?:i|i'm|i've|we|we're|my|mine|our|me|us|ich|wir|mein\w*|unser\w*|je|nous|mon|ma|mes)\b|:\s|"
+    r"\b(?:is|are|was|has|have|ist|sind|hat|est|sont)\b",
+    re.IGNORECASE,
+)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, the first `MOST_SENTENCES` of them."""
+    return [part.strip() for part in _SENTENCES.split(text[:20_000]) if part.strip()][:MOST_SENTENCES]
+
+
+def states(sentence: str) -> bool:
+    """Whether a sentence says something, and does not only ask, greet or tell the butler what to do."""
+    if sentence.startswith("/") or _QUESTION.search(sentence) or _SMALL_TALK.match(sentence):
+        return False
+    reading = read(sentence)
+    hard = bool(hard_parts(reading))
+    if _COMMAND.search(sentence) and not (hard and _STATED.search(sentence)) and not is_constraint(sentence):
+        return False
+    enough = len(reading.words) >= 2 or len(reading.bigrams) >= LEAST_SIGNS - 1
+    return hard or enough or bool(reading.soft and _STATED.search(sentence))
+
+
+def unsaid(message: ChatMessage, noted: Iterable[str]) -> str:
+    """What a person's message states and none of the notes says, in its own words; empty when there is nothing."""
+    readings = [read(text) for text in noted]
+    told = [one for one in sentences(text_of(message)) if states(one) and not _covered(read(one), readings)]
+    return clipped(" ".join(dict.fromkeys(told)))
+
+
+def unsaid_exactly(message: ChatMessage, text: str) -> str:
+    """The same of a free text, which says most in words of its own: only what has to be exact."""
+    reading = read(text)
+    told = [
+        one for one in sentences(text_of(message))
+        if states(one) and (hard_parts(read(one)) or is_constraint(one))
+        and not _covered(read(one), [reading], COVERED_BY_TEXT)
+    ]  # fmt: skip
+    return clipped(" ".join(dict.fromkeys(told)))
+
+
+def closest(note: str, message: ChatMessage) -> str:
+    """The sentence that a note was made of, which says it in other words; empty when there is none."""
+    wanted = read(note)
+    best, most = "", CLOSE_SHARE
+    for sentence in filter(states, sentences(text_of(message))):
+        reading = read(sentence)
+        share = len(wanted.soft & reading.soft) / max(1, len(wanted.soft))
+        if share >= most:
+            best, most = sentence, share + 1e-9
+    return clipped(best)
+
+
+def clipped(text: str) -> str:
+    """At most `QUOTE_CHARS` characters, cut between words."""
+    if len(text) <= QUOTE_CHARS:
+        return text
+    cut = text[: QUOTE_CHARS - 2]
+    return f"{cut.rsplit(' ', 1)[0] if ' ' in cut[QUOTE_CHARS // 2 :] else cut} …"
+
+
+def _covered(sentence: Reading, notes: Sequence[Reading], share: float = COVERED_SHARE) -> bool:
+    parts = hard_parts(sentence)
+    return any(
+        all(holds(note, part) for part in parts) and len(sentence.soft & note.soft) >= share * len(sentence.soft)
+        for note in notes
+    )
