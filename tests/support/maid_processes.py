@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from butler.maids.contract import Finished, Launch, MaidEvent, Output, PermissionAnswer, PermissionRequest, Stop, Task
+from butler.maids.contract import Launch, MaidEvent, Output, PermissionAnswer, PermissionRequest, Stop, Task
 from butler.maids.launching.processes import MARK, Graces
 from config.maid_types import MaidDefinition
 
@@ -114,8 +114,3 @@ def launch_of(folder: Path, *command: str, instruction: str = "write it down", *
 def python_maid(folder: Path, code: str, *items: str, **changes: Any) -> Launch:
     """A launch of a Python program."""
     return launch_of(folder, sys.executable, "-u", "-c", code.replace("{", "{{").replace("}", "}}"), *items, **changes)
-
-
-def nothing_left(launch: Launch, finished: Finished | None = None) -> bool:
-    """Whether no process of the attempt is there any more."""
-    return not with_mark(launch.attempt_id)

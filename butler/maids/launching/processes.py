@@ -42,6 +42,9 @@ class Graces:
     kill: float = 5.0
 
 
+AT_ONCE = Graces(stdin=0.0, terminate=0.0)
+
+
 def sweep(attempt_id: str) -> int:
     """Kill every process that carries the attempt's mark; give how many were found.
 
@@ -117,10 +120,16 @@ class MaidProcess:
         for output in self._outputs:
             output.transport.close()
 
-    def foreground(self) -> str | None:
-        """The command line of a child that the maid seems to be waiting for, the newest one."""
+    def foreground(self, below: int = 0) -> str | None:
+        """The command line of a child that the maid seems to be waiting for, the newest one.
+
+        Args:
+            below: how many processes stand between this one and the maid's own.
+        """
         with suppress(psutil.Error, OSError):
-            children = self._maid.children() if self._maid is not None else []
+            children = [self._maid] if self._maid is not None else []
+            for _ in range(below + 1):
+                children = [child for above in children for child in above.children()]
             for child in reversed(children):
                 if child.status() != psutil.STATUS_ZOMBIE:
                     return " ".join(child.cmdline())[:200]
@@ -173,7 +182,20 @@ async def spawn(
     Raises:
         LaunchFailed: there is no such program, or the system refuses to run it.
     """
-    return await through(_spawn(tuple(argv), attempt_id, {**environment, MARK: attempt_id}, cwd, stdin))
+    starting = asyncio.ensure_future(_spawn(tuple(argv), attempt_id, {**environment, MARK: attempt_id}, cwd, stdin))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # Cancelled between fork and return: the process exists, and nobody else knows it.
+        with suppress(LaunchFailed):
+            await through(_undo(starting))
+        raise
+
+
+async def _undo(starting: asyncio.Task[MaidProcess]) -> None:
+    process = await starting
+    await process.stop(AT_ONCE)
+    process.close()
 
 
 async def _spawn(
