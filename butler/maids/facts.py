@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from config.route_entries import MAX_FILES
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__"})
 MAX_LISTING = 16 * 1024 * 1024
 GIT_SECONDS = 20.0
+KEY_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 async def project_files(root: Path, limit: int = MAX_FILES) -> ProjectFiles:
@@ -103,12 +105,17 @@ def health_of(maid: MaidDefinition, environ: Mapping[str, str]) -> Health:
         return Health(False, "it is disabled")
     if find_program(maid, environ) is None:
         return Health(False, f"there is no program {maid.command_template[0]!r}")
-    missing = missing_variables(maid, environ)
+    missing = [name for name in missing_variables(maid, environ) if _is_needed(name, maid)]
     if missing:
         return Health(False, f"not set: {', '.join(missing)}")
     if maid.sandbox == "bubblewrap" and shutil.which("bwrap", path=environ.get("PATH", os.defpath)) is None:
         return Health(False, "there is no program 'bwrap' for its sandbox")
     return Health(True)
+
+
+def _is_needed(name: str, maid: MaidDefinition) -> bool:
+    """Whether a maid hardly works without a variable: a key. Others, such as LANG, are passed on where they are set."""
+    return bool(KEY_NAME.search(name)) or (maid.endpoint is not None and name == maid.endpoint.api_key_env)
 
 
 def health_of_all(registry: MaidRegistryFile, environ: Mapping[str, str]) -> dict[str, Health]:

@@ -77,8 +77,11 @@ def warnings(
         if not maid.enabled:
             continue
         health = health_of(maid, environ)
+        missing = missing_variables(maid, environ)
         if not health.ok:
             yield f"{maid.source}: {maid.maid_id}: {health.detail}"
+        elif missing:
+            yield f"{maid.source}: {maid.maid_id}: in env, but not set: {', '.join(missing)}"
         if maid.verification_profile.is_empty:
             yield f"{maid.source}: {maid.maid_id}: it has no checks, so its work can only end as unverified"
         if all(route.maid_id != maid.maid_id for route in routes):

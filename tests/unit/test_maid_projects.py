@@ -128,6 +128,8 @@ def test_health_names_the_missing_program_variable_or_sandbox(tmp_path: Path) ->
     assert health_of(maid("tools/agent"), environ).ok
     assert health_of(maid("none"), environ).detail == "there is no program 'none'"
     assert health_of(maid(enabled=False), environ).detail == "it is disabled"
-    endpoint = Endpoint("https://host", api_key_env="KEY")
-    assert health_of(maid(env=("PATH", "A"), endpoint=endpoint), environ).detail == "not set: A, KEY"
+    endpoint = Endpoint("https://host", api_key_env="PROVIDER")
+    named = maid(env=("PATH", "LANG", "MY_TOKEN"), endpoint=endpoint)
+    assert health_of(named, environ).detail == "not set: MY_TOKEN, PROVIDER"
+    assert health_of(named, {**environ, "MY_TOKEN": "x", "PROVIDER": "y"}).ok  # LANG is no key
     assert "bwrap" in health_of(maid(sandbox="bubblewrap"), environ).detail
