@@ -48,6 +48,17 @@ _STARTERS = frozenset(
     current new next first last every each no not yes a an it its if at in on to of by as two three four five six
     """.split()  # noqa: SIM905
 )
+# Names of what is told, before a colon or alone: who says it in these words has said no name.
+_LABELS = frozenset(
+    """
+    residence residences home hometown address city town country location place origin age birthday birthdate birth
+    job occupation profession employer employed workplace company position role title salary income phone telephone
+    mobile email mail contact allergy allergies allergic diet dietary food likes dislikes hobby hobbies interest
+    interests language languages nationality religion status married single children child kids pet pets car vehicle
+    hotel flight train departure arrival start end duration number amount price cost costs limit maximum minimum
+    resides residing resident based located born owns owner speaks
+    """.split()  # noqa: SIM905
+)
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -182,7 +193,8 @@ def _names(text: str) -> tuple[frozenset[str], frozenset[str]]:
         word, before = match[0], text[max(0, match.start() - 6) : match.start()]
         if (not before.strip() and match.start() <= 1) or _SENTENCE.search(before):
             first = word.casefold()
-            if len(word) > 1 and word[0].isupper() and first not in _STOP and first not in _STARTERS:
+            known = first in _STOP or first in _STARTERS or first in _LABELS
+            if len(word) > 1 and word[0].isupper() and not known:
                 begins.append(stem(first))
             continue
         inside += 1

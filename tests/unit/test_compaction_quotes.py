@@ -83,6 +83,31 @@ def test_a_note_in_other_words_is_kept_or_what_it_was_made_of_is(note: str) -> N
     assert "Graz" in outcome.notes.render()
 
 
+@pytest.mark.parametrize(
+    ("said", "note"),
+    [
+        ("I live in Graz.", "Residence: Graz."), ("I live in Graz.", "Resides in Graz."),
+        ("I am allergic to nuts and to fish.", "Allergy: nuts, fish."),
+        ("Ann is my boss at Siemens.", "Boss at Siemens: Ann."), ("My job is teacher.", "Occupation: teacher."),
+        ("The train at 6:40 is the one that I take.", "Train that is taken: 6:40."),
+        ("The flat has 78 square metres and lies in Kiel.", "Flat in Kiel, 78 square metres."),
+    ],
+)  # fmt: skip
+def test_a_true_note_in_another_order_or_form_is_kept_as_it_is(said: str, note: str) -> None:
+    notes = folded(talk(said), (1, note)).notes
+    assert [(one.kind, one.text) for one in notes.items] == [("fact", note)]
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["Mallory: allergic to nuts.", "Mallory is allergic to nuts.", "Mallory in Graz is allergic.", "Residence: Linz.",
+     "Allergy: nuts, milk, eggs, soy.", "Allergic to nuts since 1999."],
+)  # fmt: skip
+def test_a_note_with_another_name_number_or_mostly_other_words_is_not(note: str) -> None:
+    prefix = talk("I am allergic to nuts.", "I live in Graz.")
+    assert note not in folded(prefix, (1, "Allergic to nuts."), (1, note)).notes.render()
+
+
 def test_a_note_that_means_another_sentence_brings_that_sentence_and_not_itself() -> None:
     prefix = talk("Our budget is 3200 euros. My mother cannot climb many stairs.")
     outcome = folded(prefix, (1, "The budget is 3200 euros."), (1, "Grandmother cannot climb stairs, uses wheelchair."))
