@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from config.maid_commands import Arguments
 from config.maid_profile import ProfileEntry, Text, Timeout
@@ -13,7 +15,20 @@ from config.strict import Entry
 from config.verdicts import WrittenVerdict
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:_-]+$")]
+
+
+def _host(value: str) -> str:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        if not re.fullmatch(r"[A-Za-z0-9._-]+", value):
+            raise ValueError(
+                f"expected a host alone, such as 'build.example' or '10.0.0.7', got {value[:80]!r}"
+            ) from None
+    return value
+
+
+HostName = Annotated[str, AfterValidator(_host)]
 Count = Annotated[int, Field(ge=1)]
 
 

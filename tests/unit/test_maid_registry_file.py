@@ -241,6 +241,13 @@ def test_relative_and_unknown_project_roots_are_refused(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("host", ["a:80", "http://a", "a/b", "*.a", "", "[::1]"])
+def test_an_allowed_host_is_a_host_alone(tmp_path: Path, host: str) -> None:
+    expected = f"expected a host alone, such as 'build.example' or '10.0.0.7', got {host!r}"
+    assert faults(tmp_path, SCRIPT, f"allowed_hosts: ['{host}']\n") == [f"1: allowed_hosts[0]: {expected}"]
+    assert load(tmp_path, "allowed_hosts: ['fd00::7', 10.0.0.7, b.example]").allowed_hosts[0] == "fd00::7"
+
+
 @pytest.mark.parametrize(
     "url",
     ["ftp://127.0.0.1/", "http://0.0.0.0/", "http://127.0.0.1@evil.example/", "http://127.1/", "http://2130706433/",
