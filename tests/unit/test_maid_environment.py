@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from butler.maids.launching.environment import GIT, AttemptEnvironment, attempt_environment
@@ -163,6 +163,7 @@ def test_git_commits_without_asking_and_without_the_persons_configuration(tmp_pa
 NAMES = st.text("ABCDEFGH_", min_size=1, max_size=4)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(NAMES, st.text("xyz")), st.lists(NAMES, unique=True))
 def test_only_named_variables_of_the_server_ever_pass(server: dict[str, str], names: list[str]) -> None:
     result = build(maid(env=tuple(names)), server=server)

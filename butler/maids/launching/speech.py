@@ -56,7 +56,7 @@ class PlainSpeech:
 
     @property
     def claim(self) -> str:
-        return "\n".join(line for line in self._last.splitlines() if line.strip()).strip()
+        return "\n".join(line for line in self._last.split("\n") if line.strip()).strip()
 
     def take(self, text: str) -> list[MaidEvent]:
         self._last = (self._last + text[-CLAIM_CHARACTERS:])[-CLAIM_CHARACTERS:]
