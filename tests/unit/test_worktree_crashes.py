@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from butler.errors import ButlerError
 from butler.maids.worktree import Applied, Conflict, Workspace, apply, diff, prepare
 from tests.support.projects import everything, files_of, make_project, write
 
@@ -84,3 +86,22 @@ async def test_a_conflicting_edit_after_the_kill_takes_everything_back(tmp_path:
     assert everything(project) == before
     assert isinstance(await apply(made, sha256), Applied)
     assert json.loads((made.state / "applied.json").read_text())["sha256"] == sha256
+
+
+async def test_a_file_that_cannot_be_written_takes_everything_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, made, sha256 = await _made(tmp_path)
+    before, rename = everything(project), os.rename
+
+    def full_disk(old: str, new: str, **folders: int) -> None:
+        if new == "run":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(old, new, **folders)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", full_disk)
+        with pytest.raises(ButlerError, match=r"run could not be written.*No space left.*Nothing was applied"):
+            await apply(made, sha256)
+    assert everything(project) == before
+    assert isinstance(await apply(made, sha256), Applied)

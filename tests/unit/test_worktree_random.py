@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from butler.maids.worktree import Applied, Conflict, apply, diff, prepare, remove
@@ -51,7 +51,17 @@ def edit(root: Path, edits: list[tuple[str, str, bytes]]) -> None:
             path.write_bytes(content)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],  # an example of real repositories is slow to shrink
+)
+@example(
+    start=[("link", "a", b""), ("commit", "a", b"")], loose=[("mode", "keep", b"")], work=[("write", "a/b b", b"1\n")],
+    meanwhile=None, is_repository=True,
+)  # fmt: skip
 @given(start=EDITS, loose=EDITS, work=EDITS, meanwhile=st.one_of(st.none(), EDITS), is_repository=st.booleans())
 def test_a_diff_applied_to_an_untouched_project_equals_the_maids_tree(
     start: list[tuple[str, str, bytes]], loose: list[tuple[str, str, bytes]], work: list[tuple[str, str, bytes]],

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from butler.crashpoints import crash_point
+from butler.errors import ButlerError
 from butler.maids.worktree.changes import shown
 from butler.maids.worktree.ground import Found, Wanted, drop_temp, look, put, take_away
 from butler.maids.worktree.removing import remove_tree
@@ -79,7 +80,11 @@ def read_journal(workspace: Workspace) -> Journal | None:
 
 
 def execute(workspace: Workspace, journal: Journal) -> Applied | None:
-    """Do the steps that are not done; None: a file is not as it was, everything has been taken back."""
+    """Do the steps that are not done; None: a file is not as it was, everything has been taken back.
+
+    Raises:
+        ButlerError: a file could not be written; everything has been taken back.
+    """
     begun = _begun(workspace)
     with (plan_folder(workspace) / "progress").open("a", encoding="ascii") as progress:
         for number in range(max(begun, 0), len(journal.steps)):
@@ -87,14 +92,22 @@ def execute(workspace: Workspace, journal: Journal) -> Applied | None:
             now = look(workspace.origin, step.path)
             if step.after.is_met(now):
                 continue
-            if not _is_before(step, now):
+            if now != step.before:
                 _take_back(workspace, journal)
                 return None
             progress.write(f"{number}\n")
             progress.flush()
             os.fsync(progress.fileno())
             crash_point("maid_apply_step")
-            _do(workspace, journal, number)
+            try:
+                _do(workspace, journal, number)
+            except OSError as error:
+                _take_back(workspace, journal)
+                raise ButlerError(
+                    "internal",
+                    f"{shown(step.path)} could not be written in {workspace.origin}: {error.strerror}. Nothing was "
+                    "applied. Make it writable (and room on the disk), then approve again.",
+                ) from error
             crash_point("maid_apply_stepped")
     crash_point("maid_apply_done")
     applied = Applied(tuple(shown(step.path) for step in journal.steps), journal.merged)
@@ -129,7 +142,7 @@ def _take_back(workspace: Workspace, journal: Journal) -> None:
         step = journal.steps[number]
         drop_temp(workspace.origin, step.path, _temp(journal, number))
         now = look(workspace.origin, step.path)
-        if not step.after.is_met(now) or _is_before(step, now):
+        if not step.after.is_met(now) or now == step.before:
             continue
         if step.before.kind in {"file", "link"}:
             wanted = Wanted("file" if step.before.kind == "file" else "link")
@@ -138,11 +151,6 @@ def _take_back(workspace: Workspace, journal: Journal) -> None:
         else:
             take_away(workspace.origin, step.path, workspace.project_root)
     remove_tree(plan_folder(workspace))
-
-
-def _is_before(step: Step, now: Found) -> bool:
-    gone = {"absent", "behind_file"}
-    return now == step.before or (now.kind in gone and step.before.kind in gone)
 
 
 def _begun(workspace: Workspace) -> int:

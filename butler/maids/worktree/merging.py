@@ -44,13 +44,16 @@ async def plan(workspace: Workspace, work: Work) -> Journal | Conflict:
     clashes: list[Clash] = []
     for path, (base, theirs) in pairs.items():
         mine = ours.get(path)
-        if found[path].kind in {"special", "behind_link"}:
+        if found[path].kind == "special":
             clashes.append(Clash(path, _IN_THE_WAY, base, None, theirs))
         elif mine == theirs:
             continue
         elif mine == base:
             targets.append(Target(path, found[path], mine, theirs))
         else:
+            if found[path].kind == "behind_link":
+                clashes.append(Clash(path, _IN_THE_WAY, base, None, theirs))
+                continue
             outcome = await _merge(store, workspace.state / "merge", path, base, mine, theirs)
             if isinstance(outcome, Clash):
                 clashes.append(outcome)
@@ -159,7 +162,7 @@ def _obstacles(workspace: Workspace, targets: list[Target]) -> list[Clash]:
         else:
             parts = target.path.split("/")
             above = {"/".join(parts[:count]) for count in range(1, len(parts))}
-            blocked = target.found.kind == "behind_file" and not above & removed
+            blocked = target.found.kind.startswith("behind_") and not above & removed
         if blocked:
             clashes.append(Clash(target.path, _IN_THE_WAY, None, target.ours, target.side))
     return clashes
@@ -194,6 +197,7 @@ def _steps(workspace: Workspace, targets: list[Target]) -> tuple[Step, ...]:
         new = look(plan_folder(workspace) / "new", target.path)
         executable = None if target.ours and target.ours.mode == target.side.mode else target.side.mode == "100755"
         wanted = Wanted("link", new.sha256) if new.kind == "link" else Wanted("file", new.sha256, executable)
-        before = Found("absent") if target.found.kind == "folder" else target.found
+        # What is in the way now is removed by then.
+        before = target.found if target.found.kind in {"file", "link"} else Found("absent")
         puts.append(Step(target.path, before, wanted))
     return (*sorted(removed, key=lambda s: s.path, reverse=True), *sorted(puts, key=lambda s: s.path))
