@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from unittest.mock import MagicMock
 
 from service.http.app import create_app
@@ -43,8 +44,9 @@ class Operation:
         return set(self.about["responses"][str(status)].get("content", {}))
 
 
+@cache
 def document() -> Json:
-    """The document of the application as it is, without a server."""
+    """The document of the application as it is, without a server; the same object each time, not to be changed."""
     found: Json = create_app(MagicMock()).openapi()
     return found
 
