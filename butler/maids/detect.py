@@ -92,7 +92,9 @@ class Detector:
         self._stop: Stop | None = None
 
     def event(self, event: MaidEvent) -> Stop | None:
-        """Take note of the next event; once it has said stop, it stays with it."""
+        """Take note of the next event; once it has said stop, it stays with it and looks at nothing more."""
+        if self._stop is not None:
+            return self._stop
         match event:
             case Output():
                 found = self._output(event)

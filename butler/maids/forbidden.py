@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-LONGEST = 20_000
+LONGEST = 8_000
 """Characters of a command that are looked at."""
 DEEPEST = 4
 
