@@ -209,10 +209,15 @@ async def test_two_approvals_at_once_apply_it_once(tmp_path: Path) -> None:
     assert sorted(isinstance(one, Applied) and one.already for one in both) == [False, True]
 
 
-async def test_a_tree_that_is_gone_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_a_tree_that_is_gone_or_a_link_to_elsewhere_is_told(tmp_path: Path, is_replaced: bool) -> None:
     project = make_project(tmp_path / "p", {"a": "a\n"})
     made = await _work(project, tmp_path)
-    await remove(made, keep=False)
+    if is_replaced:
+        made.top.rename(tmp_path / "moved")
+        made.top.symlink_to(tmp_path / "moved")
+    else:
+        await remove(made, keep=False)
     for call in (diff(made), apply(made, "0" * 64)):
         with pytest.raises(ButlerError, match="is gone"):
             await call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,22 @@ async def test_folders_of_unknown_runs_are_swept_with_their_worktrees(tmp_path: 
     assert {path.name for path in folder.parent.glob("*")} == {"known"}
     await worktree.remove(known, keep=False)
     assert everything(project) == before
+
+
+async def test_an_unfinished_merge_of_the_person_is_taken_along_as_it_stands(tmp_path: Path, folder: Path) -> None:
+    project = make_project(tmp_path / "p", {"a.txt": "a\n"})
+    git(project, "checkout", "-qb", "other")
+    write(project, {"a.txt": "other\n"})
+    git(project, "commit", "-qam", "other")
+    git(project, "checkout", "-q", "main")
+    write(project, {"a.txt": "mine\n"})
+    git(project, "commit", "-qam", "mine")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(project, "merge", "other")
+    before = everything(project)
+    made = await prepare(project, folder, include_uncommitted=True, number=1)
+    assert (made.tree / "a.txt").read_bytes() == (project / "a.txt").read_bytes()
+    write(made.tree, {"a.txt": "settled\n"})
+    assert isinstance(await worktree.apply(made, (await worktree.diff(made)).sha256), worktree.Applied)
+    assert (project / "a.txt").read_text() == "settled\n"
+    assert everything(project)[".git/index"] == before[".git/index"]

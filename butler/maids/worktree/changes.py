@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import posixpath
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from butler.errors import ButlerError
 from butler.maids.contract import Change, Diff
 from butler.maids.worktree.git import Git, split_z
 from butler.maids.worktree.preparing import base_index
+from butler.maids.worktree.removing import remove_tree
 from butler.maids.worktree.store import Snapshot, copy_index, snapshot
 from butler.maids.worktree.workspace import Workspace
 
@@ -49,7 +51,7 @@ async def diff(workspace: Workspace, *, text_bytes: int = TEXT_BYTES) -> Diff:
     """
     work = await take_work(workspace)
     store = Git(workspace.git_dir, workspace.git_dir)
-    whole = workspace.state / "changes.text"
+    whole = workspace.state / f"text-{secrets.token_hex(4)}"
     await store.run(*_PATCH, workspace.base, work.snapshot.tree, into=whole)
     text, is_cut = await asyncio.to_thread(_head, whole, text_bytes)
     raw = split_z(await store.run(*_listing("--raw"), workspace.base, work.snapshot.tree))
@@ -60,17 +62,27 @@ async def diff(workspace: Workspace, *, text_bytes: int = TEXT_BYTES) -> Diff:
 
 async def take_work(workspace: Workspace) -> Work:
     """Take a snapshot of the maid's tree and write the patch that leads to it."""
-    if not await asyncio.to_thread(workspace.top.is_dir) or not await asyncio.to_thread(workspace.git_dir.is_dir):
+    if not await asyncio.to_thread(_is_there, workspace):
         raise ButlerError("not_found", f"The maid's tree {workspace.top} is gone. Delegate the task again.")
-    index = workspace.state / "work.index"
-    await asyncio.to_thread(copy_index, base_index(workspace), index)
-    taken = await snapshot(Git(workspace.top, workspace.git_dir, index), follow_nested=True)
-    patch, fresh = workspace.state / "changes.patch", workspace.state / "changes.patch.new"
-    store = Git(workspace.git_dir, workspace.git_dir)
-    await store.run(*_PATCH, "--binary", workspace.base, taken.tree, into=fresh)
-    sha256 = await asyncio.to_thread(file_sha256, fresh)
-    await asyncio.to_thread(os.replace, fresh, patch)
+    scratch = workspace.state / f"work-{secrets.token_hex(4)}"  # two may look at once
+    await asyncio.to_thread(scratch.mkdir)
+    try:
+        index, fresh = scratch / "index", scratch / "patch"
+        await asyncio.to_thread(copy_index, base_index(workspace), index)
+        taken = await snapshot(Git(workspace.top, workspace.git_dir, index), follow_nested=True)
+        store = Git(workspace.git_dir, workspace.git_dir)
+        await store.run(*_PATCH, "--binary", workspace.base, taken.tree, into=fresh)
+        sha256 = await asyncio.to_thread(file_sha256, fresh)
+        patch = workspace.state / "changes.patch"
+        await asyncio.to_thread(os.replace, fresh, patch)
+    finally:
+        remove_tree(scratch)
     return Work(taken, sha256, patch)
+
+
+def _is_there(workspace: Workspace) -> bool:
+    """Whether the tree is a folder; a maid may have put a link to somewhere else in its place."""
+    return workspace.top.is_dir() and not workspace.top.is_symlink() and workspace.git_dir.is_dir()
 
 
 def file_sha256(path: Path) -> str:

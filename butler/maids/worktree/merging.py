@@ -16,7 +16,7 @@ from butler.maids.worktree.git import Git, failed, join_z, split_z
 from butler.maids.worktree.ground import Found, Wanted, look
 from butler.maids.worktree.journal import Journal, Step, plan_folder
 from butler.maids.worktree.removing import remove_tree
-from butler.maids.worktree.store import is_git_path
+from butler.maids.worktree.store import drop_index, is_git_path
 from butler.maids.worktree.workspace import Conflict, Workspace, data_folder
 
 _PLAIN = frozenset({"100644", "100755"})
@@ -96,7 +96,7 @@ def _side(mode: str, blob: str) -> Side | None:
 async def _ours(workspace: Workspace, found: Mapping[str, Found]) -> dict[str, Side]:
     """The person's side of each path, stored as git would store it, with an index of Butler's own."""
     index = workspace.state / "ours.index"
-    await asyncio.to_thread(index.unlink, missing_ok=True)
+    await asyncio.to_thread(drop_index, index)
     git = Git(workspace.origin, workspace.git_dir, index)
     await git.run("read-tree", workspace.base)
     present = [path for path, what in found.items() if what.kind in {"file", "link"}]
@@ -174,7 +174,7 @@ async def _stage(workspace: Workspace, work: Work, targets: list[Target]) -> Jou
     await asyncio.to_thread(remove_tree, folder)
     await asyncio.to_thread((folder / "new").mkdir, parents=True)
     index = workspace.state / "result.index"
-    await asyncio.to_thread(index.unlink, missing_ok=True)
+    await asyncio.to_thread(drop_index, index)
     git = Git(workspace.top, workspace.git_dir, index)
     await git.run("read-tree", work.snapshot.tree)
     kept = [target for target in targets if target.side is not None]

@@ -12,7 +12,7 @@ from butler.maids.worktree.copying import COPY_BYTES, COPY_FILES, copy_files, wa
 from butler.maids.worktree.git import Git
 from butler.maids.worktree.removing import forget_worktree, remove_tree
 from butler.maids.worktree.repository import Repository, find_repository, has_files, listed_files
-from butler.maids.worktree.store import MAX_BYTES, MAX_FILES, Snapshot, copy_index, make_store, snapshot
+from butler.maids.worktree.store import MAX_BYTES, MAX_FILES, Snapshot, copy_index, drop_index, make_store, snapshot
 from butler.maids.worktree.workspace import Workspace, data_folder, state_folder
 
 
@@ -91,7 +91,7 @@ async def _person_snapshot(repository: Repository, git_dir: Path, head: str) -> 
         await asyncio.to_thread(copy_index, source, index)
         usable = (await git.call("ls-files", "-z", "--stage")).code == 0  # a split index can't be read from a copy
     if not usable:
-        await asyncio.to_thread(index.unlink, missing_ok=True)
+        await asyncio.to_thread(drop_index, index)
         await git.run("read-tree", head)
     return await snapshot(git, follow_nested=False, max_bytes=MAX_BYTES, max_files=MAX_FILES)
 

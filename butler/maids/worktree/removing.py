@@ -8,9 +8,8 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from butler.maids.worktree.workspace import Workspace
 
@@ -90,17 +89,16 @@ def remove_tree(path: Path) -> None:
     if not stat.S_ISDIR(found.st_mode):
         path.unlink()
         return
-    shutil.rmtree(path, onerror=_again)
-
-
-def _again(call: Callable[..., Any], path: str, error: Any) -> None:
-    """Give the folder back its write permission and try once more."""
-    if isinstance(error[1], FileNotFoundError):
-        return
-    parent = os.path.dirname(path)
-    os.chmod(parent, 0o700)
-    if not os.path.islink(path) and os.path.isdir(path):
-        os.chmod(path, 0o700)
+    try:
         shutil.rmtree(path)
-    else:
-        os.unlink(path)
+    except PermissionError:
+        _open_folders(path)
+        shutil.rmtree(path)
+
+
+def _open_folders(path: Path) -> None:
+    """Give every folder its write permission back; from the top, as a closed folder can't be listed."""
+    path.chmod(0o700)
+    for entry in list(os.scandir(path)):
+        if entry.is_dir(follow_symlinks=False):
+            _open_folders(Path(entry.path))

@@ -75,8 +75,14 @@ def _write_info(git_dir: Path, repository: Repository | None, data: Path) -> Non
 
 def copy_index(source: Path, target: Path) -> None:
     """Copy an index with its time of change: git needs it to know which entries it may trust."""
-    target.unlink(missing_ok=True)
+    drop_index(target)
     shutil.copy2(source, target)
+
+
+def drop_index(index: Path) -> None:
+    """Remove an index of Butler's own, and the lock that a killed git left beside it."""
+    index.unlink(missing_ok=True)
+    index.with_name(index.name + ".lock").unlink(missing_ok=True)
 
 
 async def snapshot(
