@@ -8,7 +8,20 @@ from typing import Literal
 Role = Literal["admin", "member", "agent"]
 ROLES: tuple[Role, ...] = ("admin", "member", "agent")
 
-_CHANNELS = ("http", "chat", "shell", "link", "notify", "run", "recovery", "clock", "start", "command", "delete")
+_CHANNELS = (
+    "http",
+    "chat",
+    "shell",
+    "link",
+    "notify",
+    "run",
+    "recovery",
+    "clock",
+    "start",
+    "command",
+    "delete",
+    "maid",
+)
 RESERVED_NAMES = frozenset({*ROLES, "requester", "butler", "model", "policy", "everyone", *_CHANNELS})
 """Words that policy files and the audit use for roles, actors and channels; a user of that name would be ambiguous."""
 

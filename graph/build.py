@@ -5,7 +5,9 @@ from __future__ import annotations
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
+from butler.tools.delegating import DELEGATE
 from butler.turn import ActInput, TurnState
+from graph.maids import build_maids
 from graph.state import GraphState
 from nodes.act import act
 from nodes.classify import classify
@@ -22,12 +24,14 @@ def build_graph() -> StateGraph[GraphState, TurnContext]:
     graph.add_node("think", think)
     graph.add_node("classify", classify)
     graph.add_node("act", act, input_schema=ActInput)
+    graph.add_node("delegate", build_maids(), input_schema=ActInput)
     graph.add_node("compact", compact)
     graph.add_edge(START, "intake")
     graph.add_conditional_edges("intake", after_intake, ["think", "classify", END])
     graph.add_conditional_edges("think", after_think, ["classify", "compact", END])
-    graph.add_conditional_edges("classify", after_classify, ["act", "think"])
+    graph.add_conditional_edges("classify", after_classify, ["act", "delegate", "think"])
     graph.add_edge("act", "think")
+    graph.add_edge("delegate", "think")
     graph.add_edge("compact", END)
     return graph
 
@@ -51,9 +55,15 @@ def after_classify(state: TurnState) -> list[Send] | str:
     calls = state.get("calls") or []
     if not calls:
         return "think"
-    return [Send("act", ActInput(call=call, incoming=state["incoming"])) for call in calls]
+    return [
+        Send("delegate" if call["tool"] == DELEGATE else "act", ActInput(call=call, incoming=state["incoming"]))
+        for call in calls
+    ]
 
 
 def recursion_limit(max_tool_rounds: int) -> int:
-    """Supersteps a turn may take: three a round and some for its ends; LangGraph's own default is 10,007."""
-    return 3 * (max_tool_rounds + 2) + 10
+    """Supersteps a turn may take: three a round and some for its ends; LangGraph's own default is 10,007.
+
+    A delegated task counts its own steps against the same number: four for each attempt, and its ends.
+    """
+    return 3 * (max_tool_rounds + 2) + 110

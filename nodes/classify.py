@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from butler.approvals.calls import Proposal
 from butler.approvals.show import approval, shown_args, title_of
 from butler.exactjson import loads_exactly
+from butler.tools.delegating import DELEGATE
 from butler.tools.registry import ToolRegistry
 from butler.tools.validation import TOO_DEEP
 from butler.turn import Call, Result, TurnState
@@ -36,6 +37,8 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
             emit("tool", {"action_id": None, "tool": name, "args": shown_call, "verdict": None, "phase": "failed",
                           "result": problem})  # fmt: skip
             continue
+        if name == DELEGATE and faculties.maids is not None:
+            await faculties.maids.foresee(args)
         tool = faculties.tools.get(name)
         digest = tool.digest if tool else ""
         proposals.append(Proposal(raw["id"], position, name, args, title_of(name, shown_call), digest))

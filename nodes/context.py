@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
+from butler.maids.supervisor import Supervisor
 from butler.memory.blocks import MemoryBlocks
 from butler.memory.compaction import Compactor
 from butler.models.gateway import ModelGateway
@@ -38,6 +39,7 @@ class Faculties:
     context_limit: int
     max_tool_rounds: int
     memory: MemoryBlocks | None = None
+    maids: Supervisor | None = None
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,12 @@ class Round:
         self._stirred.set()
         self._stirred = asyncio.Event()
 
-    async def changed_since(self, version: int) -> None:
-        """Wait until something was stirred after `version` was read."""
-        self._waiting += 1
+    async def changed_since(self, version: int, *, at_work: bool = False) -> None:
+        """Wait until something was stirred after `version` was read; `at_work` counts as working meanwhile."""
+        waiting = 0 if at_work else 1
+        self._waiting += waiting
         try:
             while self._version == version:
                 await self._stirred.wait()
         finally:
-            self._waiting -= 1
+            self._waiting -= waiting

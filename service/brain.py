@@ -55,7 +55,8 @@ class Brain:
         messages = state["messages"][state["turn_start"] :] if here else []
         known = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
         recorded = await self._database.read(partial(ledger.of_run, run_id=run_id))
-        if any(action.call_id not in known for action in recorded):
+        # What is asked about on behalf of a call has that call's id before the colon.
+        if any(action.call_id.partition(":")[0] not in known for action in recorded):
             return "lost"
         return "here" if here else "absent"
 

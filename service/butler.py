@@ -19,6 +19,8 @@ from butler.commands import HouseCommand, parse_house_command
 from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.ids import new_id
+from butler.maids import store as maid_store
+from butler.maids.store import MaidRun
 from butler.people import Principal
 from butler.storage import audit, conversations, deleted
 from butler.storage.conversations import Entry, Run
@@ -246,20 +248,23 @@ class ButlerService:
     async def delete_thread(self, person: Principal, thread_id: str, via: str) -> None:
         """Remove a thread: its run is cancelled, pending approvals too; audit rows stay (http-api, *Threads*)."""
 
-        def transaction(connection: Connection) -> tuple[list[str], bool]:
+        def transaction(connection: Connection) -> tuple[list[str], list[MaidRun], bool]:
             conversations.owned_thread(connection, thread_id, person)
             run_ids = conversations.run_ids(connection, thread_id)
             for run_id in run_ids:
                 ledger.cancel_open(connection, run_id, actor=person.name, via=via, why="the thread was deleted")
             grants.end_with_thread(connection, thread_id, person, via)
+            tasks = maid_store.delete_of_thread(connection, thread_id)
             more = deleted.delete_thread(connection, thread_id)
             audit.record(connection, "thread_deleted", actor=person.name, via=via, thread_id=thread_id)
-            return run_ids, more
+            return run_ids, tasks, more
 
-        run_ids, more = await self.database.write(transaction)
+        run_ids, tasks, more = await self.database.write(transaction)
         if self.faculties.compactor is not None:
             self.faculties.compactor.forget(thread_id)
         await self.runs.forget_thread(thread_id, run_ids)
+        if self.faculties.maids is not None:
+            await self.faculties.maids.forget(tasks)
         # One transaction after the other, so that other writes get in between; the daily sweep ends what a crash cuts.
         while more:
             more = await self.database.write(partial(deleted.remove_more, thread_id=thread_id))

@@ -92,6 +92,8 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
         background.start("leases", runs.renew_leases)
         background.start("model", lambda: _warm(faculties))
         background.start("checkpoints", runs.brain.sweep)
+        if faculties.maids is not None:
+            background.start("maids", faculties.maids.sweep_leftovers)
         background.start("index", service.memory.archive.keep_up)
         background.start("upkeep", lambda: sweep_daily(database))
         background.start("memories", tidying.keep_tidy)
@@ -130,6 +132,8 @@ async def recover(service: ButlerService) -> None:
     running, waiting = await database.read(conversations.unfinished)
     for run in running:
         await settle_effects(database, service.faculties.tools, run.run_id)
+    if service.faculties.maids is not None:
+        await service.faculties.maids.recover()
     await service.decisions.expire(stamp())
     for run in running:
         await runs.recover(run)

@@ -235,7 +235,7 @@ class Runs:
 
     async def _end_apologising(self, run: Run, run_log: RunLog, why: str, detail: str, **extras: str) -> Run | None:
         await self._database.write(
-            lambda connection: ledger.cancel_open(connection, run.run_id, actor="butler", via="run", why=why)
+            lambda connection: stops.cancel_open(connection, run.run_id, "failed", actor="butler", via="run", why=why)
         )
         state = await self.brain.end_turn(run.thread_id, run.run_id, why)
         said = f"I'm sorry, I could not finish this: {detail}"
@@ -246,8 +246,8 @@ class Runs:
     async def _end_cancelled(self, run: Run, run_log: RunLog) -> Run | None:
         actor, via = self._cancelled[run.run_id]
         ended = await self._database.write(
-            lambda connection: ledger.cancel_open(
-                connection, run.run_id, actor=actor, via=via, why="the turn was cancelled by a person"
+            lambda connection: stops.cancel_open(
+                connection, run.run_id, "cancelled", actor=actor, via=via, why="the turn was cancelled by a person"
             )
         )
         for action in ended:
@@ -295,6 +295,8 @@ class Runs:
         self._cancelled.pop(run.run_id, None)
         self._drafts.pop(run.run_id, None)
         self.tell_dropped(following)
+        if self._faculties.maids is not None:
+            await self._faculties.maids.tidy(run.run_id)
         await self.brain.prune(run.thread_id)
         return following.run
 

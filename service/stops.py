@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 
 from butler.approvals import ledger
 from butler.approvals.actions import Action
+from butler.maids.closing import close_tasks, close_unstarted
 from butler.storage import audit, conversations, users
 from butler.storage.conversations import Entry, Lease, Run
 from butler.storage.tables import actions
@@ -64,9 +65,18 @@ def end(
         lease_until=None, message=run.message_head,
     )  # fmt: skip
     if ended is not None:
+        close_unstarted(connection, run.run_id)
         conversations.write_entries(connection, ended, entries)
         tell(connection, ended)
     return ended
+
+
+def cancel_open(
+    connection: Connection, run_id: str, status: Literal["failed", "cancelled"], *, actor: str, via: str, why: str
+) -> list[Action]:
+    """End what a run leaves open: its delegated tasks, then every other call."""
+    close_tasks(connection, run_id, status, f"{why[0].upper()}{why[1:]}.")
+    return ledger.cancel_open(connection, run_id, actor=actor, via=via, why=why)
 
 
 def start_next(connection: Connection, thread_id: str, lease: Lease) -> Next:

@@ -11,6 +11,7 @@ from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
 from butler.approvals.policy import Policy
 from butler.errors import ConfigError, Problem
+from butler.maids.desk import Desk
 from butler.memory.blocks import MemoryBlocks
 from butler.memory.compaction import CompactionConfig, Compactor
 from butler.models.gateway import ModelConfig, ModelGateway
@@ -29,6 +30,7 @@ from config.routes_file import load_routes_file
 from config.settings import Settings
 from config.tools_file import load_tools_file
 from nodes.context import Faculties
+from service.delegation import desk_of, maid_tools, supervisor_of
 from service.notify.channels import secrets_of_channels
 
 
@@ -54,7 +56,11 @@ class Configuration:
     @property
     def tools(self) -> ToolRegistry:
         """All tools, for looking at; the built-in ones run only from `build_faculties` on."""
-        return ToolRegistry([house_tools(None, Redactor([])), *self.toolsets])
+        return ToolRegistry([house_tools(None, Redactor([])), maid_tools(self.desk()), *self.toolsets])
+
+    def desk(self, environ: Mapping[str, str] | None = None) -> Desk:
+        """What reads calls of `delegate`; without `environ` for looking at."""
+        return desk_of(self.maids, self.routes, self.settings.config_dir.absolute(), environ)
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str], *, channels: bool = True) -> Configuration:
@@ -66,12 +72,12 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
     problems: list[Problem] = []
     code = "invalid_config"
     toolsets: tuple[Toolset, ...] = ()
-    tools, policy_file = ToolRegistry([]), PolicyFile()
+    policy_file = PolicyFile()
     secret_names: set[str] = set()
     try:
         definitions = load_tools_file(settings.config_dir / "tools.yml", environ)
         toolsets = (declared_toolset(definitions, environ),) if definitions else ()
-        tools = ToolRegistry([house_tools(None, Redactor([])), *toolsets])
+        ToolRegistry([house_tools(None, Redactor([])), maid_tools(Desk()), *toolsets])
         secret_names.update(name for definition in definitions for name in definition.secret_variables)
     except ConfigError as error:
         problems += error.problems
@@ -98,7 +104,10 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
             problems += error.problems
     policy = Policy(policy_file)
     if not problems:
-        problems += (*policy.mistaken_tools(tools.names()), *policy.mistaken_args(tools.specs()))
+        known = ToolRegistry(
+            [house_tools(None, Redactor([])), maid_tools(Desk(maids or MaidRegistryFile())), *toolsets]
+        )
+        problems += (*policy.mistaken_tools(known.names()), *policy.mistaken_args(known.specs()))
     if problems:
         raise ConfigError(problems, code)
     secret_names.update(name for channel in found_channels for name in channel.variables)
@@ -143,10 +152,12 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
     redactor = configuration.redactor(environ)
-    tools = ToolRegistry([house_tools(database, redactor), *configuration.toolsets])
+    desk = configuration.desk(environ)
+    tools = ToolRegistry([house_tools(database, redactor), maid_tools(desk), *configuration.toolsets])
+    judge = Judge(configuration.policy, tools, redactor)
     return Faculties(
         ledger=Ledger(database, guarded=True),
-        judge=Judge(configuration.policy, tools, redactor),
+        judge=judge,
         tools=tools,
         model=model,
         model_missing=settings.model_missing,
@@ -155,7 +166,11 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
         context_limit=settings.context_limit,
         max_tool_rounds=settings.max_tool_rounds,
         memory=MemoryBlocks(database, settings.context_limit),
-    )
+        maids=supervisor_of(
+            desk, database=database, judge=judge, tools=tools, redactor=redactor, data_dir=settings.data_dir,
+            environ=environ,
+        ),
+    )  # fmt: skip
 
 
 def hidden_model(settings: Settings, model: ModelGateway | None) -> ModelGateway | None:

@@ -13,6 +13,7 @@ from service.http.chat import chat_routes
 from service.http.grants import grant_routes
 from service.http.health import health_routes
 from service.http.links import link_routes
+from service.http.maids import maid_routes
 from service.http.memory import memory_routes
 from service.http.memory_page import memory_page_routes
 from service.http.openapi import DocumentedApp
@@ -45,6 +46,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         thread_routes(),
         memory_routes(),
         memory_page_routes(),
+        maid_routes(),
         health_routes(),
         page_routes(),
         link_routes(),

@@ -1,0 +1,187 @@
+"""One execution of a maid: counted, launched, watched, and its work taken as a diff (D7, D9, D11)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import cast
+
+import structlog
+
+from butler.crashpoints import crash_point
+from butler.errors import ButlerError
+from butler.maids import store
+from butler.maids.checking import DIFFS, OBSERVATIONS, Checking, diff_document
+from butler.maids.contract import Finished, Launch, Stop
+from butler.maids.events import Emit, tell
+from butler.maids.evidence import ended, fitted, launched
+from butler.maids.launching.environment import attempt_environment
+from butler.maids.means import Means
+from butler.maids.permissions import Waking
+from butler.maids.prompt import hardened_prompt
+from butler.maids.provider import ProviderAccess
+from butler.maids.rerequest import failures_of, rerequest
+from butler.maids.store import Attempt, MaidRun
+from butler.maids.verify.profile import merged
+from butler.maids.watching import Watch
+from butler.maids.worktree import Fingerprint, Workspace, fingerprint, outside_changes
+from butler.people import Principal
+from butler.types import Json
+from config.maid_types import MaidDefinition
+
+log = structlog.get_logger("butler.maids")
+LONGEST_BACKOFF = 60.0
+
+
+class Attempting:
+    """Runs attempts of tasks."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._database = means.database
+        self._checking = Checking(means)
+
+    async def run(
+        self, run: MaidRun, attempts: Sequence[Attempt], person: Principal, emit: Emit, waking: Waking
+    ) -> None:
+        """Count an attempt, then execute it to its end; what it has done is not judged here."""
+        try:
+            maid = self._means.maid_of(run)
+        except ButlerError as error:
+            await self._database.write(
+                partial(store.finish, maid_run_id=run.maid_run_id, status="failed", reason=error.detail)
+            )
+            return
+        if (pause := self._pause(attempts)) > 0:
+            tell(emit, run, attempts[-1].number, "waiting", f"The provider had trouble; trying again in {pause:g} s.")
+            await asyncio.sleep(pause)
+        prompt = self._means.redactor.text(self._prompt(run, maid, attempts))
+        first = launched(maid, prompt)
+        attempt = await self._database.write(partial(store.begin_attempt, maid_run_id=run.maid_run_id, evidence=first))
+        if attempt is None:
+            return
+        crash_point("maid_counted")
+        watch = Watch(self._means, run, attempt, maid, person, emit, waking)
+        tell(emit, run, attempt.number, "started", maid.label)
+        before = await self._outside(run)
+        try:
+            finished = await self._launch(run, attempt, maid, prompt, watch)
+        except asyncio.CancelledError:
+            # The processes are gone by now. Whether it was a person or the server that stopped it is for others to
+            # say; what is known of the attempt is kept.
+            await asyncio.shield(self._note(attempt, watch.evidence()))
+            raise
+        crash_point("maid_ended")
+        evidence = attempt.evidence | watch.evidence() | ended(finished)
+        if finished.awaits_permission:
+            await self._database.write(
+                partial(
+                    store.settle_attempt, attempt_id=attempt.attempt_id, status="cancelled", spends=False,
+                    failure_class="cancelled", evidence=fitted(evidence, self._means.redactor),
+                )
+            )  # fmt: skip
+            tell(emit, run, attempt.number, "waiting_approval", "It runs again after the verdict.")
+            return
+        after = await self._outside(run)
+        outside = outside_changes(before, after) if before is not None and after is not None else ()
+        found = await self._checking.take_diff(run)
+        seen = watch.observation(finished, found, outside)
+        evidence["observation"] = OBSERVATIONS.dump_python(seen, mode="json")
+        await self._database.write(
+            partial(store.attempt_ended, attempt_id=attempt.attempt_id, evidence=self._means.redactor.json(evidence))
+        )
+        if found is not None:
+            await self._database.write(
+                partial(store.change, maid_run_id=run.maid_run_id, diff=self._means.redactor.json(diff_document(found)))
+            )
+        tell(emit, run, attempt.number, "ended", _said(finished))
+
+    def _prompt(self, run: MaidRun, maid: MaidDefinition, attempts: Sequence[Attempt]) -> str:
+        """What the maid is told: the first time the task, then also what was wrong with what it did."""
+        tree = Workspace.from_json(run.workspace or {}).tree
+        task = self._means.desk.task(run)
+        path = self._means.environ.get("PATH", os.defpath)
+        profile = merged(maid.verification_profile, task.expect)
+        first = hardened_prompt(task, tree, profile, path=path, redactor=self._means.redactor)
+        failures = failures_of([one.evidence for one in attempts])
+        said = [one.evidence["feedback"] for one in attempts if one.evidence.get("feedback")]
+        said += [run.feedback] if run.feedback else []
+        if not failures and not said:
+            return first
+        changes = DIFFS.validate_python(run.diff).changes if run.diff else ()
+        return rerequest(
+            first, len(attempts) + 1, failures, changes=changes, feedback="\n\n".join(said) if said else None,
+            redactor=self._means.redactor,
+        )  # fmt: skip
+
+    def _pause(self, attempts: Sequence[Attempt]) -> float:
+        """Seconds to wait after a provider's trouble; what it asks for itself is capped."""
+        row = 0
+        for one in reversed(attempts):
+            if one.failure_class != "provider_error":
+                break
+            row += 1
+        if row == 0:
+            return 0.0
+        wanted = (attempts[-1].evidence.get("failure") or {}).get("retry_after")
+        return min(LONGEST_BACKOFF, float(wanted) if wanted else self._means.backoff * 2 ** (row - 1))
+
+    async def _launch(
+        self, run: MaidRun, attempt: Attempt, maid: MaidDefinition, prompt: str, watch: Watch
+    ) -> Finished:
+        tree = Workspace.from_json(run.workspace or {}).tree
+        place = self._means.attempt_folder(run, attempt.number)
+        home, temp = place / "home", place / "temp"
+        prompt_file = place / "prompt.md"
+
+        def make_places() -> None:
+            for folder in (home, temp):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            prompt_file.write_text(prompt, "utf-8")
+
+        try:
+            await asyncio.to_thread(make_places)
+            async with AsyncExitStack() as stack:
+                access: ProviderAccess | None = None
+                if maid.endpoint is not None and maid.endpoint.proxy and self._means.access is not None:
+                    key = self._means.environ.get(maid.endpoint.api_key_env or "")
+                    access = await stack.enter_async_context(
+                        self._means.access(maid.endpoint, key, maid.limits, watch.trouble, watch.over_limit)
+                    )
+                watch.access = access
+                environment = attempt_environment(
+                    maid, attempt_id=attempt.attempt_id, tree=tree, home=home, temp=temp,
+                    environ=self._means.environ, access=access,
+                )  # fmt: skip
+                launch = Launch(
+                    attempt.attempt_id, maid, self._means.desk.task(run), prompt, prompt_file, tree, home, temp,
+                    environment.variables,
+                )  # fmt: skip
+                return await self._means.launcher_for(maid).run(launch, watch)
+        except (ButlerError, OSError, ValueError) as error:
+            return Finished(None, stopped=Stop("launch_error", f"It could not be started: {error}"))
+        except Exception as error:
+            log.exception("launch_failed", attempt_id=attempt.attempt_id)
+            return Finished(None, stopped=Stop("unknown", f"The supervisor failed: {type(error).__name__}: {error}"))
+        finally:
+            await asyncio.shield(self._means.sweep(attempt.attempt_id))
+
+    async def _outside(self, run: MaidRun) -> Fingerprint | None:
+        try:
+            return await fingerprint(self._means.desk.task(run).project_root, data_dir=self._means.folder.parent)
+        except (ButlerError, OSError) as error:
+            log.warning("project_not_looked_at", maid_run_id=run.maid_run_id, error=str(error))
+            return None
+
+    async def _note(self, attempt: Attempt, more: Json) -> None:
+        evidence = cast(Json, self._means.redactor.json(attempt.evidence | more))
+        await self._database.write(partial(store.note_evidence, attempt_id=attempt.attempt_id, evidence=evidence))
+
+
+def _said(finished: Finished) -> str:
+    if finished.stopped is not None:
+        return f"{finished.stopped.failure_class}: {finished.stopped.detail}"
+    return f"exit code {finished.exit_code}"

@@ -1,0 +1,99 @@
+"""What a call of `delegate` means here: the task it describes, the folder, the maid that routes choose (D1, D3)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from butler.canonical import canonical_json
+from butler.errors import ButlerError
+from butler.maids.conditions import Facts
+from butler.maids.contract import Task
+from butler.maids.projects import resolve_project
+from butler.maids.routing import Routed, route
+from butler.maids.store import MaidRun, NewMaidRun
+from butler.maids.verify.profile import parse_profile
+from butler.types import Json, Verdict
+from config.maid_types import MaidRegistryFile, RouteDefinition
+
+MOST_FORESEEN = 256
+Gather = Callable[[Task], Awaitable[Facts]]
+"""Finds out what routing decides by: files, health, past success."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Registry and routes, and what reads calls by them.
+
+    Args:
+        folder: that of maid_registry.yml.
+        gather: None where nothing runs: calls are then routed by their words alone.
+    """
+
+    registry: MaidRegistryFile = field(default_factory=MaidRegistryFile)
+    routes: tuple[RouteDefinition, ...] = ()
+    folder: Path = Path()
+    gather: Gather | None = None
+    _foreseen: OrderedDict[str, Routed] = field(default_factory=OrderedDict)
+
+    def read(self, args: Json) -> NewMaidRun:
+        """The task of a call. Raises ButlerError ``invalid_request`` or ``forbidden`` for what can't be done."""
+        root = self.project(args.get("project_root"))
+        expect = args.get("expect")
+        if expect is not None:
+            parse_profile(expect, self.registry, self.folder)
+        return NewMaidRun(args["intent"], args["instruction"], str(root), tuple(args.get("constraints") or ()), expect)
+
+    def project(self, wanted: str | None) -> Path:
+        """The folder that is meant; the only allowed one where none is named."""
+        roots = self.registry.project_roots
+        if wanted is None and len(roots) != 1:
+            said = f"allowed are {', '.join(map(str, roots))}" if roots else "maid_registry.yml allows none"
+            raise ButlerError("invalid_request", f"Say which project it is, as `project_root`; {said}.")
+        return resolve_project(str(roots[0]) if wanted is None else wanted, roots)
+
+    def task(self, run: MaidRun, maid_id: str | None = None) -> Task:
+        """The task as launchers and routes see it; `maid_id` where a person named the maid."""
+        expect = parse_profile(run.expect, self.registry, self.folder) if run.expect is not None else None
+        return Task(
+            run.maid_run_id,
+            run.intent,
+            run.instruction,
+            Path(run.project_root),
+            tuple(run.constraints),
+            expect,
+            maid_id,
+        )
+
+    async def foresee(self, args: Json) -> Routed:
+        """Where a call would go; kept, so that its verdict can be told without looking again.
+
+        Raises:
+            ButlerError: the call can't be carried out at all.
+        """
+        read = self.read(args)
+        task = Task("", read.intent, read.instruction, Path(read.project_root), read.constraints, None,
+                    args.get("maid_id"))  # fmt: skip
+        facts = await self.gather(task) if self.gather is not None else _by_words(args)
+        routed = route(facts, self.routes, self.registry)
+        self._foreseen[canonical_json(args)] = routed
+        while len(self._foreseen) > MOST_FORESEEN:
+            self._foreseen.popitem(last=False)
+        return routed
+
+    def verdict_for(self, args: Json) -> Verdict:
+        """Whether starting needs to be asked about: the maid's `launch_verdict`; what is not delegated starts nothing.
+
+        What can't be carried out is allowed as well: it comes back with what is wrong with it.
+        """
+        try:
+            routed = self._foreseen.get(canonical_json(args)) or route(_by_words(args), self.routes, self.registry)
+        except ButlerError:
+            return "allow"
+        return routed.maid.launch_verdict if routed.maid is not None else "allow"
+
+
+def _by_words(args: Json) -> Facts:
+    return Facts(str(args.get("intent", "")), str(args.get("instruction", "")), maid_id=args.get("maid_id"))

@@ -1,0 +1,132 @@
+"""The supervisor while a maid runs: it notes what happens, tells it, and rules on requests (D7, D9, D10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from butler.approvals.actions import Action
+from butler.maids.contract import (
+    Diff,
+    Finished,
+    MaidEvent,
+    Output,
+    PermissionAnswer,
+    PermissionRequest,
+    ProviderTrouble,
+    Started,
+    Stop,
+    ToolUse,
+)
+from butler.maids.detect import detector_for
+from butler.maids.events import Emit, tell
+from butler.maids.means import Means
+from butler.maids.observation import Observation
+from butler.maids.permissions import Waking
+from butler.maids.provider import ProviderAccess
+from butler.maids.store import Attempt, MaidRun
+from butler.maids.worktree import Workspace
+from butler.people import Principal
+from butler.types import Json
+from config.maid_types import MaidDefinition
+
+log = structlog.get_logger("butler.maids")
+
+MOST_TOLD = 64 * 1024
+"""Characters of output that go into the run's stream; the tails are in the evidence."""
+MOST_PIECE = 2000
+MOST_NOTED = 200
+
+
+class Watch:
+    """A `Watcher` for one attempt."""
+
+    def __init__(
+        self, means: Means, run: MaidRun, attempt: Attempt, maid: MaidDefinition, person: Principal, emit: Emit,
+        waking: Waking,
+    ) -> None:  # fmt: skip
+        self._means = means
+        self._run = run
+        self._attempt = attempt
+        self._maid = maid
+        self._person = person
+        self._emit = emit
+        self._waking = waking
+        self._told = 0
+        self._argv: tuple[str, ...] = ()
+        self._permissions: list[Json] = []
+        self._stop: Stop | None = None
+        self._tree = Workspace.from_json(run.workspace or {}).tree
+        place = means.attempt_folder(run, attempt.number)
+        self._detector = detector_for(maid.limits, self._tree, (place / "home", place / "temp"))
+        self.access: ProviderAccess | None = None
+
+    def event(self, event: MaidEvent) -> Stop | None:
+        """Note an event; a `Stop` where the attempt must end."""
+        if isinstance(event, Started):
+            self._argv = event.argv
+        self._tell(event)
+        return self._stop or self._detector.event(event)
+
+    def trouble(self, trouble: ProviderTrouble) -> None:
+        """What the proxy saw between the agent and its provider."""
+        self._stop = self._stop or self.event(trouble)
+
+    def over_limit(self, why: str) -> None:
+        """Requests or tokens of the attempt are used up; it ends with its next event."""
+        self._stop = self._stop or Stop("policy_violation", why)
+
+    async def permission(self, request: PermissionRequest) -> PermissionAnswer:
+        """Ask policy, grants, ledger and inbox; while a person thinks, the maid waits."""
+        number = self._attempt.number
+
+        def waits(action: Action, shown: Json) -> None:
+            self._emit("approval", shown)
+            tell(self._emit, self._run, number, "waiting_approval", shown["title"])
+
+        asked = await self._means.broker.ask(
+            request, self._run, self._tree, self._person, waking=self._waking, wait=self._maid.limits.permission_wait,
+            tell=waits,
+        )  # fmt: skip
+        if len(self._permissions) < MOST_NOTED:
+            self._permissions.append(
+                {"kind": request.kind, "title": request.title[:300], "command": request.command,
+                 "paths": [str(path) for path in request.paths][:20], "answer": asked.answer,
+                 "action_id": asked.action_id}
+            )  # fmt: skip
+        self._stop = self._stop or self._detector.answered(request, asked.answer)
+        tell(self._emit, self._run, number, "permission", f"{asked.answer}: {request.title[:200]}")
+        return asked.answer
+
+    def evidence(self) -> Json:
+        """What was seen from here."""
+        return {"argv": list(self._argv), "permissions": list(self._permissions)}
+
+    def observation(self, finished: Finished, diff: Diff | None, outside: Sequence[str]) -> Observation:
+        """All that is known of the attempt, its checks apart."""
+        return self._detector.observation(finished, diff, outside)
+
+    def _tell(self, event: MaidEvent) -> None:
+        phase, text = _shown(event)
+        if not text or self._told >= MOST_TOLD:
+            return
+        text = self._means.redactor.text(text[:MOST_PIECE])
+        self._told += len(text)
+        if self._told >= MOST_TOLD:
+            text += "\n(What follows is not shown here; its end is kept with the attempt.)"
+        tell(self._emit, self._run, self._attempt.number, phase, text)
+
+
+def _shown(event: MaidEvent) -> tuple[str, Any]:
+    """An event in a phase and a text."""
+    match event:
+        case Output():
+            return "output", event.text
+        case ToolUse():
+            return "tool", f"{event.status}: {event.title}"
+        case ProviderTrouble():
+            return "provider", f"{event.status}: {event.detail}"
+        case Started():
+            return "", ""

@@ -1,0 +1,113 @@
+"""The tool `delegate`, and what the house itself asks about on a maid's behalf: its permissions, its diff (D1, D10).
+
+None of these runs as a plain tool: the sub-graph of a delegated task carries them out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+from butler.canonical import canonical_json
+from butler.maids.permissions import KINDS, tool_name
+from butler.tools.registry import Toolset
+from butler.types import Invocation, Json, ToolResult, ToolSpec, Verdict
+from config.maid_types import MaidDefinition
+
+SOURCE = "maid_registry.yml"
+DELEGATE = "delegate"
+SESSION_COMPLETE = "session_complete"
+MOST_INSTRUCTION = 50_000
+
+_TEXTS: Json = {"type": "array", "items": {"type": "string", "maxLength": 2000}, "maxItems": 50}
+DELEGATE_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "intent": {
+            "type": "string", "minLength": 1, "maxLength": 100,
+            "description": "What kind of work it is, in one word of the configured intents, such as implement.",
+        },
+        "instruction": {
+            "type": "string", "minLength": 1, "maxLength": MOST_INSTRUCTION,
+            "description": "The whole task in plain words: what has to be true afterwards.",
+        },
+        "project_root": {
+            "type": "string", "minLength": 1, "maxLength": 4096,
+            "description": "The absolute path of the project. May be left out where only one is allowed.",
+        },
+        "constraints": {**_TEXTS, "description": "What must not happen or change."},
+        "expect": {
+            "type": "object",
+            "description": "What has to be true afterwards, checked by Butler itself: file_checks [{path, exists, "
+            "contains}], test_commands [[program, argument]], http_checks [{url, expect_status, expect_body}], "
+            "exact_output [{path, expect}].",
+        },
+        "maid_id": {"type": "string", "minLength": 1, "maxLength": 100, "description": "The maid, named by a person."},
+    },
+    "required": ["intent", "instruction"],
+    "additionalProperties": False,
+}  # fmt: skip
+DESCRIPTION = (
+    "Hand a piece of work on a project's files to a maid: a supervised agent that works in a copy of the project and "
+    "is checked by Butler. The person approves the resulting diff before it is applied. Say intent and instruction; "
+    "never name a model. Comes back with the outcome, or as not_delegated with the reason."
+)
+_COMPLETE_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "maid_run_id": {"type": "string"}, "maid_id": {"type": "string"}, "intent": {"type": "string"},
+        "project_root": {"type": "string"}, "summary": {"type": "string"},
+        "changed_files": {"type": "array", "items": {"type": "object"}},
+        "checks": {"type": "array", "items": {"type": "object"}},
+        "attempts": {"type": "array", "items": {"type": "object"}},
+        "diff": {"type": "string"}, "diff_sha256": {"type": "string"}, "conflicts": {"type": "array"},
+    },
+    "required": ["maid_run_id", "diff", "diff_sha256"],
+    "additionalProperties": False,
+}  # fmt: skip
+_PERMISSION_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "command": {"type": ["string", "array"]}, "paths": {"type": "array", "items": {"type": "string"}},
+        "outside": {"type": "array", "items": {"type": "string"}}, "input": {"type": "object"},
+        "title": {"type": "string"},
+    },
+    "additionalProperties": False,
+}  # fmt: skip
+
+
+def delegating_toolset(maids: Iterable[MaidDefinition], verdict_for: Callable[[Json], Verdict]) -> Toolset:
+    """`delegate`, `session_complete` and a tool for each kind of request of each maid.
+
+    Args:
+        verdict_for: the default verdict on a `delegate` call from its arguments.
+    """
+    specs = [
+        _spec(DELEGATE, DESCRIPTION, DELEGATE_SCHEMA, None, verdict_for=verdict_for, resumable=True,
+              typed_args=frozenset({"maid_id"})),
+        _spec(SESSION_COMPLETE, "Apply the diff of a delegated task to the project.", _COMPLETE_SCHEMA, "approve",
+              offered=False, editable=False, resumable=True),
+    ]  # fmt: skip
+    for maid in maids:
+        for kind in KINDS:
+            name = tool_name(maid.maid_id, kind)
+            about = f"A request of the maid {maid.label} of the kind {kind}."
+            specs.append(_spec(name, about, _PERMISSION_SCHEMA, maid.permission, offered=False, editable=False))
+    return Toolset("maids", "governed", specs, SOURCE)
+
+
+def _spec(
+    name: str, description: str, schema: Json, verdict: Verdict | None, *,
+    verdict_for: Callable[[Json], Verdict] | None = None, offered: bool = True, editable: bool = True,
+    resumable: bool = False, typed_args: frozenset[str] = frozenset(),
+) -> ToolSpec:  # fmt: skip
+    digest = hashlib.sha256(canonical_json({"name": name, "schema": schema}).encode()).hexdigest()
+    return ToolSpec(
+        name=name, description=description, input_schema=schema, run=_not_here, governed=True, source=SOURCE,
+        digest=digest, verdict=verdict, verdict_for=verdict_for, offered=offered, editable=editable,
+        resumable=resumable, typed_args=typed_args,
+    )  # fmt: skip
+
+
+async def _not_here(call: Invocation) -> ToolResult:
+    return ToolResult(f"{call.tool} is not run as a tool.", is_error=True)

@@ -1,0 +1,59 @@
+"""Putting the supervisor of maids together: registry and routes in, tools and supervisor out (D1, D2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from butler.approvals.judge import Judge
+from butler.maids.conditions import Facts, needs_files
+from butler.maids.contract import Launcher, Task
+from butler.maids.desk import Desk
+from butler.maids.facts import health_of_all, project_files
+from butler.maids.launching.choose import launcher_for
+from butler.maids.means import Means
+from butler.maids.provider import ProviderAccessFactory
+from butler.maids.supervisor import Supervisor
+from butler.redact import Redactor
+from butler.storage.database import Database
+from butler.tools.delegating import delegating_toolset
+from butler.tools.registry import ToolRegistry, Toolset
+from config.maid_types import MaidDefinition, MaidRegistryFile, RouteDefinition
+
+
+def desk_of(
+    registry: MaidRegistryFile, routes: tuple[RouteDefinition, ...], folder: Path,
+    environ: Mapping[str, str] | None = None,
+) -> Desk:  # fmt: skip
+    """The desk over these files; without `environ` it routes by words alone, for looking at."""
+
+    async def gather(task: Task) -> Facts:
+        wanted = any(needs_files(route) for route in routes if route.intent == task.intent)
+        files = await project_files(task.project_root) if wanted else None
+        health = await asyncio.to_thread(health_of_all, registry, environ or {})
+        return Facts(task.intent, task.instruction, task.project_root, files, health=health, maid_id=task.maid_id)
+
+    return Desk(registry, routes, folder, gather if environ is not None else None)
+
+
+def maid_tools(desk: Desk) -> Toolset:
+    """`delegate` and what is asked about for maids."""
+    return delegating_toolset(desk.registry.maids, desk.verdict_for)
+
+
+def supervisor_of(
+    desk: Desk, *, database: Database, judge: Judge, tools: ToolRegistry, redactor: Redactor, data_dir: Path,
+    environ: Mapping[str, str], access: ProviderAccessFactory | None = None,
+) -> Supervisor:  # fmt: skip
+    """The supervisor of a house."""
+
+    def launcher(maid: MaidDefinition) -> Launcher:
+        return launcher_for(maid)
+
+    return Supervisor(
+        Means(
+            database=database, judge=judge, tools=tools, redactor=redactor, desk=desk,
+            folder=data_dir.absolute() / "maids", environ=environ, launcher_for=launcher, access=access,
+        )
+    )  # fmt: skip

@@ -1,0 +1,130 @@
+"""Maids of the tests' own making: one script, what it does is said by the first word of the instruction."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import yaml
+
+from tests.support.client import Client, Json
+from tests.support.polling import wait_until
+from tests.support.projects import git, make_project
+from tests.support.server import ButlerServer
+
+SCRIPT = '''\
+"""A maid: ROOT INSTRUCTION. The first word of the instruction says what it does; STATE remembers its runs."""
+import os, subprocess, sys, time
+from pathlib import Path
+root, instruction = Path(sys.argv[1]), sys.argv[2]
+what, _, rest = instruction.partition(" ")
+state = Path(__file__).with_name("state")
+state.mkdir(exist_ok=True)
+log = state / "runs"
+with log.open("a") as lines:
+    lines.write(f"{what} {os.getpid()}\\n")
+count = sum(line.startswith(what + " ") for line in log.read_text().splitlines())
+def write(text="formatted\\n"):
+    (root / "out.txt").write_text(text)
+if what == "good":
+    write()
+    print("I have written out.txt")
+elif what == "lie":
+    print("Done! I have created out.txt and all tests pass.")
+elif what == "third":
+    write("formatted\\n" if count == 3 else f"wrong {count}\\n")
+elif what == "grumble":
+    write()
+    sys.exit(1)
+elif what == "ask":
+    print("Shall I proceed?")
+elif what == "feedback":
+    prompt = Path(sys.argv[3]).read_text()
+    write("formatted\\n")
+    (root / "more.txt").write_text("with feedback" if "please add more" in prompt else "without")
+elif what == "nothing":
+    pass
+elif what == "slow" or (what == "slowly" and count == 1):
+    child = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    (state / "child").write_text(str(child.pid))
+    (state / "began").touch()
+    time.sleep(300)
+elif what == "slowly":
+    write()
+'''
+
+
+class MaidShop:
+    """Writes registry, routes and a project for a server; reads what the script maid did."""
+
+    def __init__(self, server: ButlerServer, *, checks: bool = True, **maid: Any) -> None:
+        self.server = server
+        self.project = server.home / "project"
+        self.state = server.config / "state"
+        (server.config / "maid.py").write_text(SCRIPT)
+        make_project(self.project, {"readme.txt": "a project\n"})
+        row: Json = {
+            "maid_id": "scripted", "kind": "script", "label": "Scripted", "provider": "local_script", "model": None,
+            "role": "format", "env": ["PATH"], "timeout": 30, "launch_verdict": "allow",
+            "command_template": [sys.executable, "-S", "-E", "maid.py", "{project_root}", "{instruction}",
+                                 "{prompt_file}"],
+            "verification_profile": {"file_checks": [{"path": "out.txt", "contains": "formatted"}]} if checks else {},
+            **maid,
+        }  # fmt: skip
+        self.write("maid_registry.yml", {"maids": [row], "project_roots": [str(self.project)]})
+        self.write(
+            "intent_maid_routes.yml",
+            {"routes": [
+                {"intent": "format", "maid_id": None, "conditions_json": {"max_instruction_chars": 3}},
+                {"intent": "format", "maid_id": "scripted"},
+            ]},
+        )  # fmt: skip
+
+    def write(self, name: str, value: Json) -> None:
+        """Replace a configuration file."""
+        (self.server.config / name).write_text(yaml.safe_dump(value, sort_keys=False))
+
+    def runs(self, what: str) -> int:
+        """How often the script has run for that word."""
+        log = self.state / "runs"
+        return sum(line.startswith(f"{what} ") for line in log.read_text().splitlines()) if log.exists() else 0
+
+    def out(self) -> str | None:
+        """The person's out.txt."""
+        path = self.project / "out.txt"
+        return path.read_text() if path.exists() else None
+
+    @property
+    def folders(self) -> list[str]:
+        """What is left in the data directory of tasks."""
+        place = self.server.data / "maids"
+        return sorted(path.name for path in place.iterdir() if path.is_dir()) if place.exists() else []
+
+    @property
+    def worktrees(self) -> list[str]:
+        """Worktrees that the project knows of beside itself."""
+        lines = git(self.project, "worktree", "list", "--porcelain").splitlines()
+        return [line for line in lines if line.startswith("worktree ")][1:]
+
+    def begin(self, client: Client, what: str, **fields: Any) -> Json:
+        """POST /maids/run that must be accepted; gives its ids."""
+        body = {"intent": "format", "instruction": what, "project_root": str(self.project), **fields}
+        response = client.post("/maids/run", body)
+        assert response.status_code == 202, response.text
+        found: Json = response.json()
+        return found
+
+    def grandchild_lives(self) -> bool:
+        """Whether the process that a slow maid left in a session of its own still runs."""
+        return os.path.exists(f"/proc/{(self.state / 'child').read_text()}")
+
+
+def when_task(client: Client, maid_run_id: str, *statuses: str, seconds: float = 30.0) -> Json:
+    """Wait until the task has one of the statuses; gives it."""
+
+    def probe() -> Json | None:
+        task = client.get(f"/maid-runs/{maid_run_id}")
+        return task if task["status"] in statuses else None
+
+    return wait_until(probe, f"maid run {maid_run_id} is {' or '.join(statuses)}", seconds)
