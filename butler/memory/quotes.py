@@ -39,7 +39,7 @@ _SMALL_TALK = re.compile(
 )
 _STATED = re.compile(
     r"\b(?:i|i'm|i've|we|we're|my|mine|our|me|us|ich|wir|mein\w*|unser\w*|je|nous|mon|ma|mes)\b|:\s|"
-    r"\b(?:is|are|was|has|have|ist|sind|hat|est|sont)\b",
+    r"\b(?:is|are|was|has|have|save|store|ist|sind|hat|est|sont)\b|保存|保管",
     re.IGNORECASE,
 )
 
@@ -71,12 +71,15 @@ def unsaid(message: ChatMessage, noted: Iterable[str]) -> str:
 def unsaid_exactly(message: ChatMessage, text: str) -> str:
     """The same of a free text, which says most in words of its own: only what has to be exact."""
     reading = read(text)
-    told = [
-        one for one in sentences(text_of(message))
-        if states(one) and (hard_parts(read(one)) or is_constraint(one))
-        and not _covered(read(one), [reading], COVERED_BY_TEXT)
-    ]  # fmt: skip
+    told = [one for one in sentences(text_of(message)) if states(one) and _is_exact(one)]
+    told = [one for one in told if not _covered(read(one), [reading], COVERED_BY_TEXT)]
     return clipped(" ".join(dict.fromkeys(told)))
+
+
+def _is_exact(sentence: str) -> bool:
+    """Whether a sentence has a name, a number or a limit in it; names in signs look like all the rest."""
+    reading = read(sentence)
+    return bool(hard_parts(reading) or reading.bigrams) or is_constraint(sentence)
 
 
 def closest(note: str, message: ChatMessage) -> str:

@@ -47,7 +47,10 @@ def test_notes_reach_the_next_request_and_are_rolled_on_after_a_restart(
         stream.rest()
     assert any("folded" in event.data["text"] for event in stream.events if event.event == "notice")
     system, *recent = last_request(model, TOLD[3])
-    assert system["content"].endswith("Facts:\n- Sister Clara is allergic to peanuts.")
+    assert system["content"].endswith(
+        "Facts:\n- Sister Clara is allergic to peanuts.\n\n"
+        "Said by the user, word for word:\n- Our budget is 3200 euros."
+    )
     assert "Hamburg" not in system["content"]
     assert recent[0] == {"role": "user", "content": TOLD[2]} and recent[-1] == {"role": "user", "content": TOLD[3]}
 
@@ -57,7 +60,10 @@ def test_notes_reach_the_next_request_and_are_rolled_on_after_a_restart(
     client.chat("/compact", thread)
     tell(client, "Still there?", thread=thread)
     told = last_request(model, "Still there?")[0]["content"]
-    assert told.endswith("Facts:\n- Sister Clara is allergic to peanuts.\n- The user leaves at 6:40.")
+    assert told.endswith(
+        "Facts:\n- Sister Clara is allergic to peanuts.\n- The user leaves at 6:40.\n\n"
+        "Said by the user, word for word:\n- Our budget is 3200 euros."
+    )
     spoken = [text for role, text in client.transcript(thread) if role == "user"]
     assert [text for text in spoken if not text.startswith("/")] == [*TOLD, "Still there?"]
     assert model.problems() == []

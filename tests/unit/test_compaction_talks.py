@@ -20,7 +20,7 @@ from tests.support.talks import TALKS, Fact, Talk
 
 NUMBERED = re.compile(r"^\[(\d+)\] user: (.*)$", re.MULTILINE)
 LAST_WORDS = {"English": "Thanks, that is all.", "Chinese": "谢谢,就这些。", "Japanese": "ありがとう、以上です。"}
-Way = Literal["notes", "text", "broken"]
+Way = Literal["notes", "text", "broken", "few notes", "short text"]
 
 
 class Scribe:
@@ -48,6 +48,9 @@ class Scribe:
         if self._way == "broken":
             raise ModelFailed("It is down.")
         found = [(int(number), fact) for number, text in NUMBERED.findall(shown) for fact in self._facts(text)]
+        if self._way == "few notes" and found:
+            found = found[:1]
+            return json.dumps({"notes": [{"source": found[0][0], "kind": "fact", "text": found[0][1].note}]})
         if self._way == "notes":
             # Half of the citations are wrong, and something is made up.
             notes = [
@@ -59,6 +62,8 @@ class Scribe:
             notes.append({"source": 1, "kind": "fact", "text": "The user is 28 years old and lives in Hamburg."})
             return json.dumps({"notes": notes})
         so_far = shown.partition("Talk:")[0].removeprefix("Summary so far:\n").strip()
+        if self._way == "short text":
+            found = found[:1]
         return "\n".join([so_far, *(fact.note for _, fact in found)]).strip() or LAST_WORDS[self._talk.language]
 
     def _facts(self, text: str) -> list[Fact]:
@@ -102,6 +107,19 @@ async def test_all_ten_facts_survive(tmp_path: Path, way: Way, talk: Talk, folds
         for fact in talk.facts:
             if fact.note in by_text:
                 assert by_text[fact.note] == f"run-{fact.number // 2 + 1}"
+
+
+@pytest.mark.parametrize("talk", TALKS, ids=lambda talk: talk.language)
+@pytest.mark.parametrize("way", ["few notes", "short text"])
+async def test_what_a_careless_model_does_not_note_is_kept_in_the_persons_words(
+    tmp_path: Path, way: Way, talk: Talk
+) -> None:
+    compactor = Compactor(Scribe(talk, way), CompactionConfig(10**6, 12, 2, 30))
+    async with open_brain(tmp_path, *lines(talk), compactor=compactor) as brain:
+        await told(brain, talk, compactor)
+        shown = "".join(str(message["content"]) for message in brain.model.heard[-1])
+    assert compactor.counts.folded >= 3
+    assert talk.kept(shown) == 10, [fact.note for fact in talk.facts if not fact.kept_in(shown)]
 
 
 @pytest.mark.parametrize("talk", TALKS, ids=lambda talk: talk.language)
