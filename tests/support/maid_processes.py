@@ -20,7 +20,8 @@ QUICK = Graces(stdin=0.2, terminate=0.3, kill=5.0)
 DAEMON = """
 import os, subprocess, sys, time
 def daemon(argv, env):
-    '''Leave a process behind: double fork, a session of its own.'''
+    '''Leave a process behind: double fork, a session of its own; it runs when this returns.'''
+    reader, writer = os.pipe()
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -29,6 +30,8 @@ def daemon(argv, env):
             os.execve(argv[0], argv, env)
         os._exit(0)
     os.wait()
+    os.close(writer)
+    os.read(reader, 1)  # the other end is closed by the start of the program
 SLEEP = [sys.executable, '-c', 'import time; time.sleep(600)', 'WORD']
 """
 """Put before a maid's program; WORD is replaced by a text by which its processes are known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -198,17 +199,20 @@ def test_no_line_breaks_the_reading(lines: list[Any]) -> None:
 
 
 async def test_silence_after_a_tool_call_is_a_foreground_hang_and_else_a_timeout(tmp_path: Path) -> None:
-    for begun, expected in ((MESSAGES[1], "hung_foreground"), (MESSAGES[0], "timeout")):
-        line = json.dumps({"type": "message", "message": begun})
-        (tmp_path / "said.txt").write_text(line + "\n", "utf-8")
-        code = (
-            "import subprocess, sys\nprint(open(sys.argv[1]).read())\n"
-            "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
-        )
-        launch = python_maid(tmp_path, code, str(tmp_path / "said.txt"), kind="cli", limits=Limits(silence=0.4))
+    code = (
+        "import subprocess, sys\nprint(sys.argv[1])\n"
+        "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    )
+
+    async def silent_after(name: str, said: Json) -> str | None:
+        (tmp_path / name).mkdir()
+        line = json.dumps({"type": "message", "message": said}).replace("{", "{{").replace("}", "}}")
+        launch = python_maid(tmp_path / name, code, line, kind="cli", limits=Limits(silence=1.0))
         finished = await run(launch)
-        assert finished.stopped is not None
-        assert finished.stopped.failure_class == expected
+        return None if finished.stopped is None else finished.stopped.failure_class
+
+    ends = await asyncio.gather(silent_after("tool", MESSAGES[1]), silent_after("text", MESSAGES[0]))
+    assert list(ends) == ["hung_foreground", "timeout"]
 
 
 async def test_an_exit_code_of_0_says_nothing_either(tmp_path: Path) -> None:

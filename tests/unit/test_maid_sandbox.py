@@ -116,7 +116,7 @@ async def test_inside_only_the_own_folders_can_be_written(tmp_path: Path) -> Non
 async def test_a_sandboxed_maid_ends_with_all_that_it_started(tmp_path: Path) -> None:
     text = word()
     code = DAEMON.replace("WORD", text) + "daemon(SLEEP, {})\nprint('ready')\nsubprocess.run(SLEEP)"
-    finished = await run(python_maid(tmp_path, code, sandbox="bubblewrap", limits=Limits(silence=0.5)))
+    finished = await run(python_maid(tmp_path, code, sandbox="bubblewrap", limits=Limits(silence=1.0)))
     assert finished.stopped is not None
     assert finished.stopped.failure_class == "hung_foreground"
     assert (finished.claim, with_word(text)) == ("ready", [])

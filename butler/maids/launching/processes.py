@@ -146,12 +146,14 @@ class MaidProcess:
                 os.killpg(self.pid, number)
 
     async def _see_it_end(self) -> int | None:
-        report = _report(await self._control.readline())
+        try:
+            report = _report(await self._control.readline())
+        finally:
+            self._leash.close()  # also when all tasks are cancelled: then the keeper ends everything
         if "exit" not in report:
             self._signal(signal.SIGKILL)  # the keeper was killed
         if self.stdin is not None:
             self.stdin.close()
-        self._leash.close()
         await self._keeper.wait()
         self.left_behind = report.get("left", 0) + await asyncio.to_thread(sweep, self._attempt_id)
         return report.get("exit")
