@@ -28,6 +28,7 @@ _WRAPPERS = frozenset(
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
 _WRITTEN_OUT = re.compile(r"[A-Za-z_]\w*=")
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?^\s*\2[ \t]*$", re.DOTALL | re.MULTILINE)
+_HINT = re.compile("|".join(map(re.escape, (*_INSTALLERS, "sudo", "push", "pacman", "easy_install"))))
 _BETWEEN = ";|&()`\n"
 _VERSION = re.compile(r"(pip|python)\d[\d.]*\Z")
 
@@ -37,7 +38,8 @@ def forbidden_command(command: str | Sequence[str]) -> str | None:
 
     It reads shell text like a person who skims it: it finds what a maid does openly, and is no sandbox.
     """
-    return _forbidden(command, 0)
+    text = command[:LONGEST] if isinstance(command, str) else " ".join(word[:LONGEST] for word in command)
+    return _forbidden(command, 0) if _HINT.search(text) else None
 
 
 def command_of(raw_input: Mapping[str, Any]) -> str | tuple[str, ...] | None:
