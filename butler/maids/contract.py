@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from butler.types import Json
 from config.maid_types import FailureClass as FailureClass
@@ -129,6 +129,14 @@ class Watcher(Protocol):
 
     async def permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Rule on a permission request: policy, grants, ledger, inbox (D10)."""
+
+
+@runtime_checkable
+class Interrupting(Protocol):
+    """What a watcher may be besides: one that ends an attempt also between two events, as on a provider's trouble."""
+
+    async def interrupted(self) -> Stop:
+        """Wait until the attempt must end, for ever if it need not."""
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,8 @@ class Relay:
             await _error(413, f"The request is larger than {MOST_BODY} bytes.")(scope, receive, send)
             return
         if (reason := self._meter.admit(request.method)) is not None:
-            # Not 429: an agent would try again and again.
-            await _error(403, reason)(scope, receive, send)
+            # Agents try again after 429, and ask for another key after 403.
+            await _error(400, reason)(scope, receive, send)
             return
         work = asyncio.ensure_future(self._pass_on(request, body, send))
         gone = asyncio.ensure_future(_disconnected(receive))

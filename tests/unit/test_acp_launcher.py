@@ -196,10 +196,20 @@ async def test_a_stop_of_the_watcher_cancels_the_turn_and_ends_the_agent(room: R
     assert len(diary.tools) == 1
 
 
+async def test_a_watcher_may_interrupt_between_two_events(room: Room) -> None:
+    class Restless(Diary):
+        async def interrupted(self) -> Stop:
+            await self.until(lambda: self.text)
+            return Stop("provider_error", "five times 500")
+
+    finished, _ = await room.run({"say": "x"}, {"hang": True}, diary=Restless())
+    assert (finished.stopped, finished.stop_reason) == (Stop("provider_error", "five times 500"), "cancelled")
+
+
 async def test_silence_and_the_wall_clock_end_an_attempt(room: Room) -> None:
     finished, _ = await room.run({"hang": True}, limits=Limits(silence=0.2))
     assert finished.stopped == Stop("timeout", "Nothing came for 0.2 s.")
-    running = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "serve", "status": "in_progress"}
+    running = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "serve"}
     finished, _ = await room.run({"update": running}, {"hang": True}, limits=Limits(silence=0.2))
     assert finished.stopped == Stop("hung_foreground", "Nothing came for 0.2 s while a tool was running.")
     finished, _ = await room.run({"hang": True}, timeout=0.3)
@@ -208,11 +218,11 @@ async def test_silence_and_the_wall_clock_end_an_attempt(room: Room) -> None:
 
 async def test_a_flood_is_cut_off(room: Room) -> None:
     finished, diary = await room.run({"flood": 30_000_000}, limits=Limits(output_bytes=100_000))
-    assert finished.stopped == Stop("loop_detected", "It wrote more than 100000 bytes.")
+    assert finished.stopped == Stop("policy_violation", "It wrote more than 100000 bytes.")
     assert len(diary.text) <= 100_000
     huge = {"raw": "x" * 100}
     finished, _ = await room.run(*[huge] * 100, {"hang": True}, limits=Limits(output_bytes=100))
-    assert finished.stopped == Stop("loop_detected", "It sent more than 1600 bytes.")
+    assert finished.stopped == Stop("policy_violation", "It sent more than 1600 bytes.")
 
 
 async def test_an_agent_that_heeds_nothing_is_killed_with_what_it_left(

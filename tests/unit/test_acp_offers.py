@@ -118,8 +118,9 @@ async def test_a_link_that_comes_between_the_check_and_the_write_is_not_followed
 
 async def test_a_terminal_runs_in_the_tree_with_the_attempts_own_environment(room: Room) -> None:
     (room.tree / "sub").mkdir()
-    show = "pwd; printenv HOME EXTRA; printenv MAID_RUN BUTLER_MASTER_KEY; exit 3"
-    variables = [{"name": "EXTRA", "value": "more"}, {"name": "MAID_RUN", "value": "forged"}]
+    show = "pwd; printenv HOME EXTRA; printenv MAID_RUN; printenv BASH_ENV LD_PRELOAD GIT_SSH_COMMAND; exit 3"
+    names = ("EXTRA", "MAID_RUN", "HOME", "BASH_ENV", "LD_PRELOAD", "GIT_SSH_COMMAND")
+    variables = [{"name": name, "value": "more"} for name in names]
     _, diary = await room.run(
         call("terminal/create", command=show, cwd="sub", env=variables),
         WAIT,
@@ -195,4 +196,4 @@ async def test_a_server_in_the_foreground_is_seen_as_hung_and_a_flood_of_output_
     assert finished.stopped == Stop("hung_foreground", "Nothing came for 0.3 s while a tool was running.")
     steps = [call("terminal/create", command="yes"), WAIT]
     finished, _ = await room.run(*steps, offer=ALL, limits=Limits(output_bytes=100_000))
-    assert finished.stopped is not None and finished.stopped.failure_class == "loop_detected"
+    assert finished.stopped is not None and finished.stopped.failure_class == "policy_violation"

@@ -268,15 +268,15 @@ async def test_a_provider_that_says_nothing_is_given_up(provider: Provider) -> N
 
 async def test_requests_and_tokens_of_an_attempt_are_bounded(provider: Provider) -> None:
     async with way_to(provider.port, Limits(model_requests=2)) as way:
-        assert [(await way.chat()).status_code for _ in range(4)] == [200, 200, 403, 403]
-        assert [(await way.agent.get("/v1/models")).status_code for _ in range(9)] == [200] * 8 + [403]
+        assert [(await way.chat()).status_code for _ in range(4)] == [200, 200, 400, 400]
+        assert [(await way.agent.get("/v1/models")).status_code for _ in range(9)] == [200] * 8 + [400]
         assert way.access.spent().model_requests == 2
         assert way.limits == ["The attempt has used up what it may ask of its provider: more than 2 model requests."]
     provider.play = answer(200, {"usage": {"input_tokens": 70, "output_tokens": 40}})
     async with way_to(provider.port, Limits(tokens=100)) as way:
         assert (await way.chat()).status_code == 200
         refused = await way.chat()
-        assert refused.status_code == 403
+        assert refused.status_code == 400
         assert "110 tokens of 100" in refused.json()["error"]["message"]
         assert len(way.limits) == 1
 

@@ -21,7 +21,7 @@ from butler.maids.acp.session import SessionRefused, is_provider_trouble, open_s
 from butler.maids.acp.terminals import Terminals, Wrap
 from butler.maids.acp.updates import Turn
 from butler.maids.acp.wire import MOST_FRAME, Wire
-from butler.maids.contract import Finished, Launch, MaidEvent, Output, Started, Stop, Tokens, Watcher
+from butler.maids.contract import Finished, Interrupting, Launch, MaidEvent, Output, Started, Stop, Tokens, Watcher
 from butler.maids.launching.processes import AT_ONCE, Graces, LaunchFailed, MaidProcess, spawn
 from butler.maids.launching.templates import fill_command
 
@@ -81,6 +81,7 @@ class Attempt:
             self.halt.limit("launch_error", str(error))
             return self._finished()
         listener = asyncio.ensure_future(self._listen(process.stderr))
+        interrupter = asyncio.ensure_future(self._interrupt())
         try:
             self._tell(Started(process.pid, process.argv))
             connection = self._connect(process)
@@ -89,6 +90,7 @@ class Attempt:
             finally:
                 await self._end(connection, process)
         finally:
+            interrupter.cancel()
             await asyncio.wait({listener}, timeout=LAST_WORDS_SECONDS)
             listener.cancel()
             process.close()
@@ -220,6 +222,14 @@ class Attempt:
         await asyncio.wait({task, hurry}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
 
+    async def _interrupt(self) -> None:
+        if not isinstance(self._watcher, Interrupting):
+            return
+        try:
+            self.halt.because(await self._watcher.interrupted())
+        except Exception as error:
+            self.halt.failed(error)
+
     async def _listen(self, stderr: asyncio.StreamReader) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while data := await stderr.read(65536):
@@ -273,7 +283,7 @@ class Attempt:
 
     def _flooded(self, detail: str) -> None:
         if not self.halt.asked.is_set():
-            self.halt.because(Stop("loop_detected", detail))
+            self.halt.because(Stop("policy_violation", detail))
             self.halt.kill()
 
     def _finished(self) -> Finished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ MOST_TERMINALS = 16
 MOST_OUTPUT = 1024 * 1024
 """Bytes kept of a terminal's output; the beginning goes first."""
 TAIL = 4096
+LOADING = re.compile(r"(LD_|DYLD_|GIT_|PYTHON|PERL|RUBY|NODE_|BASH|ENV\Z|IFS\Z|SHELLOPTS\Z|PS4\Z)")
+"""Variables by which programs are made to run other code."""
 
 
 @dataclass
@@ -114,9 +117,9 @@ class Terminals:
         name = f"terminal-{self._made}"
         folder = self._place.tree.joinpath(*parts)
         said: tuple[str, ...] | str = (command, *args) if args else command
-        answer = await self._desk.ask_to_run(
-            PermissionRequest(name, "execute", command, said, (folder,), (), {"command": said, "cwd": str(folder)})
-        )
+        more = {key: value for key, value in env.items() if self._may_add(key)}
+        raw = {"command": list(said) if args else command, "cwd": str(folder), "env": more}
+        answer = await self._desk.ask_to_run(PermissionRequest(name, "execute", command, said, (folder,), (), raw))
         if answer != "allow" or self._closing.is_set():
             raise refused("The command is not allowed. Do not try it again in another form.")
         argv = (command, *args) if args else ("/bin/sh", "-c", command)
@@ -125,7 +128,7 @@ class Terminals:
             process = await spawn(
                 tuple(self._wrap(argv, folder)),
                 attempt_id=f"{self._launch.attempt_id}.{self._made}",
-                environment={**self._launch.environment, **env},
+                environment={**self._launch.environment, **more},
                 cwd=folder,
             )
         except LaunchFailed as error:
@@ -137,6 +140,10 @@ class Terminals:
         if self._closing.is_set():
             await self._end(terminal)
         return name
+
+    def _may_add(self, variable: str) -> bool:
+        """Whether an agent may set a variable: none that is there, and none that makes of a command another one."""
+        return variable not in self._launch.environment and not LOADING.match(variable)
 
     def get(self, terminal_id: str) -> Terminal:
         """The terminal of that id. Raises RequestError where there is none."""

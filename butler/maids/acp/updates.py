@@ -61,6 +61,7 @@ class Turn:
         self._told: dict[str, ToolUse] = {}
         self._words = ""
         self._fresh = True
+        self._last = ""
         self.plan_left = 0
 
     @property
@@ -70,8 +71,10 @@ class Turn:
 
     @property
     def working(self) -> bool:
-        """Whether a tool call has begun and not ended."""
-        return any(use.status == "in_progress" for use in self._told.values())
+        """Whether a tool call has begun and not ended. Some agents call one that runs pending all the while."""
+        last = self._told.get(self._last)
+        waits = last is not None and self._fresh and last.status == "pending"
+        return waits or any(use.status == "in_progress" for use in self._told.values())
 
     def call(self, call_id: str) -> Json:
         """What has been said of a tool call so far, as on the wire."""
@@ -106,7 +109,7 @@ class Turn:
         call_id = said.get("toolCallId")
         if not isinstance(call_id, str):
             return None
-        self._fresh = True
+        self._fresh, self._last = True, call_id
         merged = self._raw.setdefault(call_id, {})
         # Arguments may come late, and an empty list later still does not unsay them.
         merged |= {key: value for key, value in said.items() if value or value is False or key not in merged}
