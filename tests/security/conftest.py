@@ -14,6 +14,9 @@ from tests.support.server import ButlerServer
 @pytest.fixture(scope="module")
 def stage(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The house, running."""
-    server = ButlerServer(tmp_path_factory.mktemp("stage"), shared_model.url).start()
+    server = ButlerServer(tmp_path_factory.mktemp("stage"), shared_model.url)
+    (server.home / "project").mkdir()
+    (server.config / "maid_registry.yml").write_text('project_roots: ["~/project"]\n')
+    server.start()
     yield Stage(server, people(server))
     server.close()

@@ -95,6 +95,13 @@ ROWS: dict[str, Row] = {
     "PATCH /memories/{memory_id}": Row(private=True, body=lambda _: {"importance": 7}),
     "DELETE /memories/{memory_id}": Row(private=True),
     "POST /memories/{forgotten_id}/undo": Row(private=True),
+    "GET /maids": Row(),
+    "POST /maids/run": Row(
+        202, body=lambda _: {"intent": "format", "instruction": fresh("task"), "project_root": "~/project"}
+    ),
+    "GET /maid-runs": Row(),
+    "GET /maid-runs/{maid_run_id}": Row(),
+    "POST /maid-runs/{maid_run_id}/cancel": Row(202),
     "GET /memory": Row(),
     "POST /memory/add": Row(303, form=True, body=lambda _: {"text": fresh("fact"), "importance": "5"}),
     "POST /memory/edit": Row(

@@ -39,6 +39,11 @@ def people(server: ButlerServer) -> dict[str, Client]:
     return found
 
 
+def new_task() -> Json:
+    """A task that no route is for."""
+    return {"intent": "format", "instruction": fresh("task"), "project_root": "~/project"}
+
+
 def good_token(response: httpx.Response) -> str:
     """The token in the answer that made it."""
     assert response.status_code == 201, response.text
@@ -95,6 +100,8 @@ class Stage:
                 memory_id = self.thing("memory_id", f"{whose}'s", new=True)
                 assert client.request("DELETE", f"/memories/{memory_id}").status_code == 200
                 return self._kept.pop(("memory_id", f"{whose}'s"))
+            case "maid_run_id":
+                return str(client.post("/maids/run", new_task()).json()["maid_run_id"])
             case "token":
                 return f"{UNKNOWN}.of-a-link"
         raise LookupError(f"nothing here makes a {kind!r} for a path; add it to tests/security/stage.py")
