@@ -221,3 +221,14 @@ async def test_a_tree_that_is_gone_or_a_link_to_elsewhere_is_told(tmp_path: Path
     for call in (diff(made), apply(made, "0" * 64)):
         with pytest.raises(ButlerError, match="is gone"):
             await call
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_files_stay_with_their_owner_where_butler_is_root(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", {"a": "a\n"})
+    for path in (project, *project.rglob("*")):
+        os.chown(path, 1234, 1234)
+    made = await _work(project, tmp_path)
+    write(made.tree, {"a": "A\n", "new/n": "n\n"})
+    assert isinstance(await _approved(made), Applied)
+    assert {(project / name).stat().st_uid for name in ("a", "new", "new/n")} == {1234}

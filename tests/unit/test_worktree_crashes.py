@@ -46,7 +46,7 @@ async def _killed(made: Workspace, sha256: str, point: str) -> None:
 
 @pytest.mark.parametrize(
     "point",
-    ["planned", "step:1", "stepped:2", "temp:1", "step:4", "stepped:4", "temp:4", "done", "recorded"],
+    ["planned", "step:1", "stepped:2", "temp:2", "done", "recorded"],
 )
 async def test_a_repeat_after_a_kill_finishes_the_apply(tmp_path: Path, point: str) -> None:
     project, made, sha256 = await _made(tmp_path)
@@ -66,8 +66,7 @@ async def test_an_edit_after_the_kill_is_merged_too_and_never_lost(tmp_path: Pat
     project, made, sha256 = await _made(tmp_path)
     await _killed(made, sha256, "maid_apply_stepped:3")
     assert (project / "a").read_text() != LINES  # removals first, then "a"
-    for name in ("a",):
-        write(project, {name: (project / name).read_text().replace("line 17\n", "person\n")})
+    write(project, {"a": (project / "a").read_text().replace("line 17\n", "person\n")})
     assert isinstance(await apply(made, sha256), Applied)
     assert (project / "a").read_text() == LINES.replace("line 2\n", "maid\n").replace("line 17\n", "person\n")
     assert files_of(project).keys() == files_of(made.tree).keys()

@@ -59,6 +59,7 @@ def parent_of(root: Path, path: str, *, create: bool = False) -> Iterator[int]:
             if create:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=current)
+                    _adopt(current, part, ".")
             deeper = os.open(part, _FOLDER, dir_fd=current)
             os.close(current)
             current = deeper
@@ -112,6 +113,7 @@ def put(root: Path, path: str, source: Path, wanted: Wanted, mode: int | None, t
             os.symlink(os.readlink(source), temp, dir_fd=folder)
         else:
             _copy(source, folder, temp, wanted.executable, mode)
+        _adopt(folder, temp, name)
         crash_point("maid_apply_temp")
         os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
         os.fsync(folder)
@@ -130,6 +132,17 @@ def _copy(source: Path, folder: int, temp: str, executable: bool | None, mode: i
             os.fchmod(target.fileno(), mode)
         target.flush()
         os.fsync(target.fileno())
+
+
+def _adopt(folder: int, name: str, like: str) -> None:
+    """As root, give what was made to the owner of what it replaces, or of the folder that it lies in."""
+    if os.geteuid() != 0:
+        return
+    try:
+        owner = os.stat(like, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        owner = os.fstat(folder)
+    os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
 
 
 def take_away(root: Path, path: str, keep: Path) -> None:

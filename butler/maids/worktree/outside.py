@@ -14,7 +14,7 @@ from butler.maids.worktree.git import Git
 from butler.maids.worktree.repository import Repository, find_repository, listed_files
 
 MAX_LISTED = 100_000
-_OWN_FILES = ("config", "config.worktree", "hooks/*", "info/*")
+_OWN_FILES = ("config", "config.worktree", "hooks/*", "info/attributes", "info/exclude")
 _Mark = tuple[int, int, int, int, int]
 
 
