@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.client import Client, Json
+from tests.support.client import Client, Json, refused
 from tests.support.maids import MaidShop, when_task
+from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer
 
@@ -56,3 +57,153 @@ def test_an_approved_diff_is_applied_once_and_everything_is_cleaned_up(shop: Mai
     assert "scripted" in outcome["reply"]
     assert shop.folders == [] and shop.worktrees == []
     assert owner.approval(shown["action_id"])["execution"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "most"),
+    [("lie about it", "false_completion", 2), ("ask me", "asked_question", 2), ("nothing at all", "no_changes", 2)],
+)
+def test_a_maid_that_only_talks_fails_with_evidence(
+    shop: MaidShop, owner: Client, what: str, kind: str, most: int
+) -> None:
+    ids = shop.begin(owner, what)
+    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval", "succeeded")
+    assert task["status"] == "failed", task
+    attempts = task["attempts"]
+    assert len(attempts) == most == shop.runs(what.split()[0])  # two that fail identically are enough
+    assert {one["failure_class"] for one in attempts} == {kind}
+    assert attempts[0]["prompt"] != attempts[1]["prompt"]
+    assert kind in attempts[1]["prompt"]
+    assert attempts[0]["checks"][0]["outcome"] == "failed"
+    assert attempts[0]["argv"] and attempts[0]["exit_code"] == 0
+    assert task["reason"]
+    outcome = owner.when_run(ids["run_id"], "done")
+    assert kind in outcome["reply"]
+    assert shop.out() is None and shop.folders == [] and shop.worktrees == []
+
+
+def test_a_maid_that_fails_twice_is_asked_a_third_time(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "third time lucky")
+    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval")
+    assert [one["failure_class"] for one in task["attempts"]] == ["wrong_output", "wrong_output", None], task
+    decide(owner, task, "approve")
+    assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
+    assert shop.out() == "formatted\n"
+
+
+def test_an_exit_code_does_not_decide(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "grumble but do it")
+    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval")
+    assert task["status"] == "waiting_approval"
+    assert task["attempts"][0]["exit_code"] == 1
+    decide(owner, task, "approve")
+    assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
+
+
+def test_a_small_task_is_not_delegated(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "ok")
+    task = when_task(owner, ids["maid_run_id"], "not_delegated", "failed")
+    assert task["status"] == "not_delegated"
+    assert "max_instruction_chars" in task["reason"]
+    assert task["attempts"] == []
+    assert "Not delegated" in owner.when_run(ids["run_id"], "done")["reply"]
+
+
+def test_a_rejected_diff_leaves_the_project_as_it_was(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "good but unwanted")
+    decide(owner, when_task(owner, ids["maid_run_id"], "waiting_approval"), "reject")
+    task = when_task(owner, ids["maid_run_id"], "failed", "cancelled", "succeeded")
+    assert task["status"] == "failed" and "rejected" in task["reason"]
+    owner.when_run(ids["run_id"], "done")
+    assert shop.out() is None and shop.folders == [] and shop.worktrees == []
+
+
+def test_a_reason_beside_a_reject_is_one_more_attempt(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "feedback is welcome")
+    first = when_task(owner, ids["maid_run_id"], "waiting_approval")
+    decide(owner, first, "reject", reason="please add more")
+    shown = first["approvals"][0]["action_id"]
+
+    def second() -> Json | None:
+        task = owner.get(f"/maid-runs/{ids['maid_run_id']}")
+        return task if task["approvals"] and task["approvals"][0]["action_id"] != shown else None
+
+    again = wait_until(second, "the second review")
+    assert [one["status"] for one in again["attempts"]] == ["passed", "passed"]
+    assert again["attempts"][1]["feedback"] == "please add more"
+    decide(owner, again, "approve")
+    assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
+    assert (shop.project / "more.txt").read_text() == "with feedback"
+
+
+def test_what_a_person_took_as_done_is_not_applied(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "good enough")
+    decide(owner, when_task(owner, ids["maid_run_id"], "waiting_approval"), "respond", response="I did it by hand")
+    assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
+    owner.when_run(ids["run_id"], "done")
+    assert shop.out() is None and shop.folders == []
+
+
+def test_a_conflict_shows_both_sides_and_can_be_tried_again(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "good with a conflict")
+    first = when_task(owner, ids["maid_run_id"], "waiting_approval")
+    (shop.project / "out.txt").write_text("mine\n")
+    decide(owner, first, "approve")
+    shown = first["approvals"][0]["action_id"]
+
+    def second() -> Json | None:
+        task = owner.get(f"/maid-runs/{ids['maid_run_id']}")
+        return task if task["approvals"] and task["approvals"][0]["action_id"] != shown else None
+
+    again = wait_until(second, "the question about the conflict")
+    [conflict] = again["approvals"][0]["args"]["conflicts"]
+    assert "out.txt" in str(conflict["files"])
+    assert shop.out() == "mine\n"
+    (shop.project / "out.txt").unlink()
+    decide(owner, again, "approve")
+    assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
+    assert shop.out() == "formatted\n"
+
+
+def test_cancelling_ends_the_maid_and_all_its_children(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "slow work")
+    wait_until((shop.state / "began").exists, "the maid has begun")
+    assert owner.post(f"/maid-runs/{ids['maid_run_id']}/cancel", {}).status_code == 202
+    assert owner.when_run(ids["run_id"], "cancelled")["status"] == "cancelled"
+    task = owner.get(f"/maid-runs/{ids['maid_run_id']}")
+    assert task["status"] == "cancelled"
+    assert [one["status"] for one in task["attempts"]] == ["cancelled"]
+    assert not shop.grandchild_lives()
+    assert shop.folders == [] and shop.worktrees == []
+
+
+def test_bad_input_is_refused_at_once(shop: MaidShop, owner: Client) -> None:
+    good: Json = {"intent": "format", "instruction": "good work", "project_root": str(shop.project)}
+    refused(owner.post("/maids/run", {**good, "maid_id": "nobody"}), 404, "not_found")
+    refused(owner.post("/maids/run", {**good, "project_root": str(shop.server.home)}), 403, "forbidden")
+    refused(owner.post("/maids/run", {**good, "model": "gpt"}), 422, "invalid_request")
+    refused(owner.post("/maids/run", {**good, "expect": {"file_checks": [{"path": "/etc/x"}]}}), 422, "invalid_request")
+    refused(owner.request("GET", "/maid-runs/none"), 404, "not_found")
+
+
+def test_somebody_elses_task_is_not_there(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "ok")
+    other = shop.server.user_add("mia", "member")
+    refused(other.request("GET", f"/maid-runs/{ids['maid_run_id']}"), 404, "not_found")
+    assert other.get("/maid-runs")["items"] == []
+    assert ids["maid_run_id"] in [one["maid_run_id"] for one in owner.get("/maid-runs")["items"]]
+    assert owner.get("/maids")["items"][0]["maid_id"] == "scripted"
+
+
+def test_delegate_is_typed_in_chat_and_tells_how_it_goes(shop: MaidShop, owner: Client) -> None:
+    outcome = owner.chat('/delegate {"intent": "format", "instruction": "good in chat"}')
+    assert outcome["status"] == "parked"
+    [waiting] = outcome["approvals"]
+    with owner.stream("POST", f"/threads/{outcome['thread_id']}/resume",
+                      {"decisions": [{"action_id": waiting["action_id"], "decision": "approve"}]}) as events:  # fmt: skip
+        told = [(event.event, event.data) for event in events]
+    assert ("maid", "applied") in [(name, data.get("phase")) for name, data in told]
+    assert told[-1][0] == "end" and told[-1][1]["status"] == "done"
+    assert shop.out() == "formatted\n"
+    refused_call = owner.chat("/session_complete {}")
+    assert refused_call["status"] == "failed"
