@@ -60,7 +60,7 @@ class Detector:
         also_allowed: folders outside of it that may be written to: the attempt's own home and temp.
         tool_calls: how many calls in all.
         equal_calls: how many equal ones in a row.
-        hung_after: seconds that one tool call may run.
+        hung_after: seconds that one tool call may run without a word.
         clock: seconds that only go up.
     """
 
@@ -80,6 +80,7 @@ class Detector:
         self._equal = max(2, equal_calls)
         self._hung_after = hung_after
         self._clock = clock
+        self._looked = clock()
         self._calls: OrderedDict[str, _Call] = OrderedDict()
         self._count = 0
         self._spoken = ""
@@ -104,14 +105,21 @@ class Detector:
                 found = self._provider(event)
             case Started():
                 found = None
-        return self._first(found)
+        return self._first(found) or self._look_at_the_time()
+
+    def _look_at_the_time(self) -> Stop | None:
+        now = self._clock()
+        if now - self._looked < 1.0:
+            return None
+        self._looked = now
+        return self.tick(now)
 
     def tick(self, now: float | None = None) -> Stop | None:
-        """Look at the time; called every few seconds, also when nothing happens."""
+        """Look at the time; may be called also when nothing happens."""
         moment = self._clock() if now is None else now
         for call in self._calls.values():
             if call.tool.status == "in_progress" and moment - call.since > self._hung_after:
-                detail = f"The tool call {call.tool.title!r} ran for more than {self._hung_after:g} s."
+                detail = f"The tool call {call.tool.title!r} ran for more than {self._hung_after:g} s without a word."
                 return self._first(Stop("hung_foreground", detail))
         return self._stop
 
@@ -184,8 +192,8 @@ class Detector:
         else:
             # Arguments that nobody told: only the same result makes two calls equal.
             digest = _digest([event.kind, event.title[:2_000], event.output[-2_000:]])
-        is_going_on = known is not None and known.tool.status == "in_progress"
-        since = known.since if known is not None and is_going_on else self._clock()
+        is_quiet = known is not None and known.tool.status == "in_progress" and known.tool.output == tool.output
+        since = known.since if known is not None and is_quiet else self._clock()
         self._calls[event.call_id] = _Call(tool, digest, since, told or over, told)
         if known is None:
             self._in_a_row = 0
@@ -231,10 +239,7 @@ class Detector:
 
 
 def detector_for(limits: Limits, tree: Path, also_allowed: Sequence[Path] = ()) -> Detector:
-    """The detector of one attempt by the limits of its maid.
-
-    A tool call may run as long as silence is allowed: most tools say nothing until they end.
-    """
+    """The detector of one attempt by the limits of its maid; a tool call may be as silent as the maid itself."""
     return Detector(
         tree,
         also_allowed=also_allowed,

@@ -104,6 +104,18 @@ def test_a_call_that_runs_too_long_hangs_and_one_that_waits_for_leave_does_not()
     assert class_of(watch.tick()) == "hung_foreground"
 
 
+def test_a_hanging_call_is_found_while_other_events_go_on_and_one_that_prints_does_not_hang() -> None:
+    now = [0.0]
+    watch = detector(hung_after=60, clock=lambda: now[0])
+    for minute in range(5):
+        now[0] = minute * 50.0
+        assert fed(watch, tool("a", {"command": "make"}, "in_progress", output=f"{minute} passed")) is None
+    assert fed(watch, tool("a", {"command": "make"})) is None
+    fed(watch, tool("b", {"command": "serve"}, "in_progress"))
+    now[0] += 61.0
+    assert class_of(fed(watch, Output("stderr", "."))) == "hung_foreground"
+
+
 def test_a_call_that_ended_does_not_hang() -> None:
     watch = detector(hung_after=60, clock=lambda: 0.0)
     fed(watch, tool("a", {"command": "make"}, "in_progress"), tool("a", {"command": "make"}, "completed"))
