@@ -12,10 +12,11 @@ from acp import RequestError
 from acp.core import ClientSideConnection
 from pydantic import ValidationError
 
-from butler.maids.acp.client import AgentClient, Offer
+from butler.maids.acp.client import AgentClient
 from butler.maids.acp.desk import Desk
 from butler.maids.acp.files import TreeFiles
 from butler.maids.acp.halting import Halt
+from butler.maids.acp.offer import Offer
 from butler.maids.acp.places import Place
 from butler.maids.acp.session import SessionRefused, is_provider_trouble, open_session, reason_of
 from butler.maids.acp.terminals import Terminals, Wrap

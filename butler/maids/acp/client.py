@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,11 @@ from acp import RequestError, schema
 
 from butler.maids.acp.desk import Desk
 from butler.maids.acp.files import Refused, TreeFiles
+from butler.maids.acp.offer import Offer
 from butler.maids.acp.permissions import Option, response_to
 from butler.maids.acp.terminals import Terminal, Terminals, refused
 from butler.maids.acp.updates import Turn
 from butler.maids.contract import MaidEvent, ToolUse
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What Butler does for an agent, which then does it less by itself: file access, commands."""
-
-    files: bool = False
-    terminals: bool = False
-
-    def capabilities(self) -> schema.ClientCapabilities:
-        """The offer in the words of the protocol."""
-        files = schema.FileSystemCapabilities(read_text_file=self.files, write_text_file=self.files)
-        return schema.ClientCapabilities(fs=files, terminal=self.terminals)
 
 
 class AgentClient:

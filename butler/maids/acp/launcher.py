@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path, PurePath
 
-from butler.maids.acp.attempt import Attempt
-from butler.maids.acp.client import Offer
+from butler.maids.acp.offer import Offer
 from butler.maids.contract import Finished, Launch, Watcher
 from butler.maids.launching.processes import Graces, through
 from butler.maids.launching.sandbox import sandboxed
@@ -50,6 +50,10 @@ class AcpLauncher:
 
     async def run(self, launch: Launch, watcher: Watcher) -> Finished:
         """Run one attempt. Cancelled, it kills everything before the cancelling goes on."""
+        # Beside the event loop: the SDK takes most of a second to import.
+        await asyncio.to_thread(import_module, "butler.maids.acp.attempt")
+        from butler.maids.acp.attempt import Attempt
+
         offer, load = self._offer(launch.maid), self._load(launch)
 
         def wrap(argv: tuple[str, ...], folder: Path) -> Sequence[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from acp import PROTOCOL_VERSION, RequestError, schema
 from acp.core import ClientSideConnection
 
-from butler.maids.acp.client import Offer
+from butler.maids.acp.offer import Offer
 
 AUTHENTICATION_REQUIRED = -32000
 CLIENT = schema.Implementation(name="butler", version="0")
