@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, get_args
 
 from butler.maids.contract import Change, CheckResult, Diff, Failure, FailureClass
@@ -12,6 +13,7 @@ from butler.redact import Redactor
 
 QUOTED = 3_000
 MOST_FILES = 50
+_KEYS = {field.name for field in fields(CheckResult)}
 _SIGNS = {"added": "new", "modified": "changed", "deleted": "deleted", "renamed": "renamed", "type_changed": "changed"}
 
 
@@ -57,7 +59,7 @@ def failures_of(evidences: Sequence[Mapping[str, Any]]) -> tuple[Failure, ...]:
         failure = evidence.get("failure")
         if isinstance(failure, dict) and failure.get("class") in get_args(FailureClass):
             check = failure.get("check")
-            result = CheckResult(**check) if isinstance(check, dict) else None
+            result = CheckResult(**check) if isinstance(check, dict) and check.keys() == _KEYS else None
             found.append(Failure(failure["class"], str(failure.get("detail", "")), result))
     return tuple(found)
 

@@ -76,3 +76,5 @@ def test_failures_come_back_out_of_stored_evidence() -> None:
     failures = (Failure("wrong_output", "detail", CHECK), Failure("timeout", "900 s"))
     stored = [json.loads(json.dumps({"failure": failure_json(one, None)})) for one in failures]
     assert failures_of([{}, {"failure": None}, *stored, {"failure": {"class": "of another version"}}]) == failures
+    odd = {"failure": {"class": "timeout", "check": {"kind": "file", "colour": "red"}}}
+    assert failures_of([odd]) == (Failure("timeout", ""),)

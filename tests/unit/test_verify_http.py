@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
@@ -21,6 +22,7 @@ from butler.maids.verify.http import BODY_LIMIT
 from butler.maids.verify.run import verify
 from butler.maids.verify.urls import is_loopback, target_of
 from config.maid_types import ExactOutput, HttpCheck, MaidRegistryFile, VerificationProfile
+from tests.support.polling import wait_until
 
 ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
 
@@ -181,6 +183,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def running(word: str) -> list[int]:
+    found = psutil.process_iter(["cmdline", "status"])
+    return [p.pid for p in found if word in (p.info["cmdline"] or []) and p.info["status"] != psutil.STATUS_ZOMBIE]
+
+
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -224,7 +231,7 @@ async def test_a_server_of_the_tree_is_started_asked_and_ended_with_all_it_forke
         ("start", "passed"), ("http", "passed"), ("exact_output", "passed"),
     ]  # fmt: skip
     assert not listens(port)
-    assert [p.pid for p in psutil.process_iter(["cmdline"]) if word in (p.info["cmdline"] or [])] == []
+    assert running(word) == []
 
 
 async def test_a_server_that_ends_fails_with_its_last_words_and_its_urls_are_not_asked(tmp_path: Path) -> None:
@@ -238,13 +245,32 @@ async def test_a_server_that_never_answers_is_given_its_time_and_ended(tmp_path:
     word = uuid.uuid4().hex
     verification = await serve(tmp_path, free_port(), "mute", word, ready=0.4)
     assert verification.outcome == "failed" and "not ready within 0.4 s" in verification.checks[0].actual
-    assert [p.pid for p in psutil.process_iter(["cmdline"]) if word in (p.info["cmdline"] or [])] == []
+    assert running(word) == []
 
 
 async def test_a_taken_port_is_an_error_since_another_server_would_be_checked(base: str, tmp_path: Path) -> None:
-    verification = await serve(tmp_path, int(base.rpartition(":")[2]), "plain")
+    verification = await serve(tmp_path, int(base.rpartition(":")[2]), "plain", ready=0.2)
     assert verification.outcome == "error" and "in use already" in verification.checks[0].actual
     assert {check.outcome for check in verification.checks} == {"error"}
+
+
+async def test_two_verifications_of_one_port_wait_for_each_other(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("hello\n")
+    port = free_port()
+    first = asyncio.ensure_future(serve(tmp_path, port, "plain"))
+    await asyncio.to_thread(wait_until, lambda: listens(port), "the first server listens")
+    assert (await serve(tmp_path, port, "plain")).outcome == "passed"
+    assert (await first).outcome == "passed"
+
+
+async def test_cancelling_ends_the_server_first(tmp_path: Path) -> None:
+    port, word = free_port(), uuid.uuid4().hex
+    task = asyncio.ensure_future(serve(tmp_path, port, "mute", word))
+    await asyncio.to_thread(wait_until, lambda: running(word), "the server runs")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert running(word) == []
 
 
 async def test_a_server_that_is_not_allowed_or_not_there_is_an_error(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def start_server(around: Surroundings, command: tuple[str, ...], first: Ta
     """Start a server and ask its first URL until it answers.
 
     Args:
-        first: the URL that is polled; nobody may listen there yet.
+        first: the URL that is polled; whoever listens there has `ready_within` to be gone.
         ready_within: seconds.
 
     Raises:
@@ -41,7 +41,7 @@ async def start_server(around: Surroundings, command: tuple[str, ...], first: Ta
     require_allowed(command, around.allowed)
     if not first.loopback:
         raise CheckError(f"The first URL, {str(first.url)!r}, is not on loopback, where the server would be.")
-    if await _listens(first):
+    if not await _gets_free(first, ready_within):
         raise CheckError(f"Port {first.port} is in use already, so another server would be checked.")
     try:
         child = await Child.start(command, around.tree, around.environment, around.mark)
@@ -65,11 +65,8 @@ async def stop_server(server: Server) -> Finding:
     if server.finding.outcome == "failed":
         output = _output(server.child)
         return Finding("failed", bounded(f"{server.finding.actual}{output}"))
-    deadline = asyncio.get_running_loop().time() + FREE_SECONDS
-    while await _listens(server.first):
-        if asyncio.get_running_loop().time() > deadline:
-            return Finding("error", f"Port {server.first.port} is still in use after the server was ended.")
-        await asyncio.sleep(POLL_SECONDS)
+    if not await _gets_free(server.first, FREE_SECONDS):
+        return Finding("error", f"Port {server.first.port} is still in use after the server was ended.")
     return server.finding
 
 
@@ -94,6 +91,17 @@ async def _wait_until_ready(child: Child, first: Target, ready_within: float) ->
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
         return Finding("failed", f"The server was not ready within {ready_within:g} s: {last.rstrip('.')}.")
+
+
+async def _gets_free(target: Target, seconds: float) -> bool:
+    """Wait until nobody listens; another verification may use the same port for a moment."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while await _listens(target):
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(POLL_SECONDS)
+    return True
 
 
 async def _listens(target: Target) -> bool:
