@@ -162,6 +162,8 @@ def _named(name: str) -> str:
 
 def _asked(seen: Observation) -> str | None:
     words = None if seen.has_changes else signs.question(seen.last_text)
+    if words and signs.claims_done(seen.last_text) and not signs.asks_leave(words):
+        return None  # a polite word after a made-up success
     return f"It asked and did nothing: {words!r}." if words else None
 
 

@@ -30,6 +30,10 @@ _QUESTION = re.compile(
     r"|let me know (?:if|how|which|what|whether)|waiting for your|could you (?:clarify|confirm|provide)",
     re.IGNORECASE,
 )
+_LEAVE = re.compile(
+    r"(?:shall|should|may|can|could) (?:I|we)\b|proceed|go ahead|continue|confirm|clarify|which|where|how\b|want me to",
+    re.IGNORECASE,
+)
 _CLAIM = re.compile(
     r"\b(?:done|completed?|created|implemented|fixed|wrote|written|added|updated|finished|refactored|formatted"
     r"|succe(?:ss|eded|ssfully)|all (?:the )?tests (?:now )?pass(?:ed)?|is in place|have been made)\b"
@@ -85,6 +89,11 @@ def question(text: str) -> str | None:
     if end.endswith(("?", "\uff1f")) or _QUESTION.search(last):
         return last[-200:]
     return None
+
+
+def asks_leave(words: str) -> bool:
+    """Whether a question is one that the work waits for, not a polite word after it."""
+    return _LEAVE.search(words) is not None
 
 
 def claims_done(text: str) -> bool:

@@ -105,6 +105,8 @@ def test_without_checks_only_what_is_wrong_for_certain_is_a_failure() -> None:
         (ended("I could not finish."), {"diff": CHANGED}, "wrong_output"),
         (ended("I will edit a.py.\n\nShall I proceed?"), {}, "asked_question"),
         (ended("Please confirm the plan."), {}, "asked_question"),
+        (ended("The analysis is completed. Shall I proceed?"), {}, "asked_question"),
+        (ended("I have created out.txt. Would you like anything else?"), {}, "false_completion"),
         (ended("要继续吗\uff1f"), {}, "asked_question"),
         (ended("Is it good? I edited it."), {"diff": CHANGED}, "wrong_output"),
         (ended('<tool_call>{"name": "write", "arguments": {}}'), {}, "premature_stop"),
