@@ -202,3 +202,20 @@ async def test_an_unfinished_merge_of_the_person_is_taken_along_as_it_stands(tmp
     assert isinstance(await worktree.apply(made, (await worktree.diff(made)).sha256), worktree.Applied)
     assert (project / "a.txt").read_text() == "settled\n"
     assert everything(project)[".git/index"] == before[".git/index"]
+
+
+async def test_the_persons_own_list_of_ignored_files_and_line_ends_are_kept_to(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    write(home, {".gitconfig": "[core]\n\texcludesFile = ~/ignored\n\tautocrlf = input\n", "ignored": ".env\n"})
+    monkeypatch.setenv("HOME", str(home))
+    project = make_project(tmp_path / "p", {"a": "a\n"})
+    write(project, {".env": "secret\n", "sub/.env": "secret\n", "a": "a\r\n", "new": "n\n"})
+    made = await prepare(project, folder, include_uncommitted=True, number=1)
+    assert {path.name for path in made.tree.iterdir()} == {".git", "a", "new"}
+    before = await worktree.fingerprint(project)
+    write(project, {".env": "other\n"})
+    assert worktree.outside_changes(before, await worktree.fingerprint(project)) == ()
+    write(made.tree, {"a": "b\n"})
+    assert isinstance(await worktree.apply(made, (await worktree.diff(made)).sha256), worktree.Applied)

@@ -13,6 +13,7 @@ from butler.errors import ButlerError
 from butler.maids.worktree.git import Git, failed, split_z
 
 _COPIED = r"^core\.(autocrlf|eol|filemode|symlinks)$"
+_PERSONAL = r"^core\.(autocrlf|eol|filemode|symlinks|excludesfile)$"
 _VALUE = re.compile(r"[a-zA-Z0-9]{0,10}")
 
 
@@ -21,7 +22,8 @@ class Repository:
     """A repository with a working tree; `prefix` is where the project lies in it (``sub/folder/`` or empty).
 
     `common` is its git folder, `git_dir` the one of this working tree, `objects` its object store.
-    `settings` are the few that only say how bytes and modes are stored.
+    `settings` are the few that only say how bytes and modes are stored; `ignores` is the person's own list of what
+    git ignores everywhere.
     """
 
     top: Path
@@ -32,6 +34,7 @@ class Repository:
     head: str | None
     object_format: str
     settings: Mapping[str, str]
+    ignores: Path | None = None
 
 
 async def find_repository(project_root: Path) -> Repository | None:
@@ -60,6 +63,7 @@ async def find_repository(project_root: Path) -> Repository | None:
             "invalid_request", f"{project_root} is not inside the working tree of its repository ({top})."
         )
     inside = root.relative_to(top).as_posix()
+    personal, ignores = await _personal(git)
     head = await git.call("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     return Repository(
         top=top,
@@ -69,7 +73,8 @@ async def find_repository(project_root: Path) -> Repository | None:
         objects=objects,
         head=head.out.decode().strip() or None,
         object_format=await _line(git, "--show-object-format"),
-        settings=await _settings(git),
+        settings=_harmless(personal | await _settings(git, _COPIED)),
+        ignores=ignores,
     )
 
 
@@ -86,7 +91,8 @@ async def has_files(repository: Repository) -> bool:
 async def listed_files(repository: Repository, within: float = 60.0) -> list[str]:
     """Paths (from the top) of all files that are tracked or neither tracked nor ignored; no content is read."""
     git = Git(repository.top)
-    out = await git.run("ls-files", "-z", "--cached", "--others", "--exclude-standard", within=within)
+    more = (f"--exclude-from={repository.ignores}",) if repository.ignores else ()
+    out = await git.run("ls-files", "-z", "--cached", "--others", "--exclude-standard", *more, within=within)
     return sorted(set(split_z(out)))
 
 
@@ -99,7 +105,31 @@ async def _line(git: Git, *arguments: str) -> str:
     return os.fsdecode(out.removesuffix(b"\n"))
 
 
-async def _settings(git: Git) -> dict[str, str]:
-    answer = await git.call("config", "-z", "--get-regexp", _COPIED)
-    pairs = (part.partition("\n") for part in split_z(answer.out))
-    return {name: value for name, _, value in pairs if _VALUE.fullmatch(value)}
+async def _settings(git: Git, names: str, *source: str) -> dict[str, str]:
+    answer = await git.call("config", *source, "-z", "--get-regexp", names)
+    return {name: value for name, _, value in (part.partition("\n") for part in split_z(answer.out))}
+
+
+def _harmless(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if _VALUE.fullmatch(value)}
+
+
+async def _personal(git: Git) -> tuple[dict[str, str], Path | None]:
+    """The same settings from the configuration of the person that Butler runs as, and their list of ignored files."""
+    files, default = await asyncio.to_thread(_personal_files)
+    settings: dict[str, str] = {}
+    for file in files:
+        settings |= await _settings(git, _PERSONAL, "--file", str(file), "--includes")
+    named = settings.pop("core.excludesfile", "")
+    return settings, await asyncio.to_thread(_existing, named, default)
+
+
+def _personal_files() -> tuple[list[Path], Path]:
+    home = Path(os.path.expanduser("~"))
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
+    return [file for file in (folder / "config", home / ".gitconfig") if file.is_file()], folder / "ignore"
+
+
+def _existing(named: str, default: Path) -> Path | None:
+    path = Path(os.path.expanduser(named)) if named else default
+    return path if path.is_absolute() and path.is_file() else None

@@ -65,8 +65,8 @@ def _write_info(git_dir: Path, repository: Repository | None, data: Path) -> Non
             raise ButlerError("invalid_request", "The project's path has a line break in it. Move it to a plain name.")
         git_dir.joinpath("objects", "info").mkdir(parents=True, exist_ok=True)
         git_dir.joinpath("objects", "info", "alternates").write_bytes(os.fsencode(repository.objects) + b"\n")
-        exclude = repository.common / "info" / "exclude"
-        own = exclude.read_bytes() if exclude.is_file() else b""
+        lists = [repository.ignores, repository.common / "info" / "exclude"]
+        own = b"\n".join(path.read_bytes() for path in lists if path is not None and path.is_file())
         if data.is_relative_to(repository.top):
             inside = data.relative_to(repository.top).as_posix()
             own += b"\n/" + os.fsencode(re.sub(r"([\\*?\[])", r"\\\1", inside)) + b"/"
