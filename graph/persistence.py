@@ -46,9 +46,10 @@ INSERT_WRITE = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 OLDER_THAN_HEAD = (
-    "DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id < (SELECT max(c.checkpoint_id)"
+    "DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id < (SELECT max(c.checkpoint_id)"
     " FROM checkpoints c WHERE c.thread_id = ? AND c.checkpoint_ns = '')"
 )
+"""Ids are in the order of time. A sub-graph that the head waits for has begun after it, so what is older is over."""
 
 
 class ThreadedSaver(AsyncSqliteSaver):

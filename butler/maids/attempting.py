@@ -97,6 +97,7 @@ class Attempting:
             await self._database.write(
                 partial(store.change, maid_run_id=run.maid_run_id, diff=self._means.redactor.json(diff_document(found)))
             )
+        crash_point("maid_looked_at")
         tell(emit, run, attempt.number, "ended", _said(finished))
 
     def _prompt(self, run: MaidRun, maid: MaidDefinition, attempts: Sequence[Attempt]) -> str:

@@ -1,0 +1,80 @@
+"""The server dies under a delegated task: nothing is lost, nothing runs or is applied twice, nothing is left (D7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.client import Client, Json
+from tests.support.maids import MaidShop, when_task
+from tests.support.polling import wait_until
+from tests.support.scripted_model import ScriptedModel
+from tests.support.server import ButlerServer
+
+
+@pytest.fixture(scope="module")
+def shop(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaidShop]:
+    server = ButlerServer(tmp_path_factory.mktemp("maids"), shared_model.url)
+    yield MaidShop(server)
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def clean(shop: MaidShop) -> None:
+    (shop.project / "out.txt").unlink(missing_ok=True)
+
+
+def approve(owner: Client, task: Json) -> None:
+    [waiting] = task["approvals"]
+    response = owner.post(f"/approvals/{waiting['action_id']}", {"decision": "approve"})
+    assert response.status_code == 200, response.text
+
+
+def check_done(shop: MaidShop, owner: Client, ids: Json) -> Json:
+    task = when_task(owner, ids["maid_run_id"], "succeeded", "failed", "cancelled", "unverified")
+    assert task["status"] == "succeeded", task
+    assert owner.when_run(ids["run_id"], "done", "failed")["status"] == "done"
+    assert shop.out() == "formatted\n"
+    assert shop.folders == [] and shop.worktrees == []
+    return task
+
+
+def test_an_attempt_whose_server_was_killed_is_interrupted_and_counts(shop: MaidShop) -> None:
+    owner = shop.server.start().client()
+    ids = shop.begin(owner, "slowly at first")
+    wait_until((shop.state / "began").exists, "the maid has begun")
+    shop.server.restart()
+    assert not shop.grandchild_lives()
+    waiting = when_task(owner, ids["maid_run_id"], "waiting_approval", "failed")
+    assert [one["status"] for one in waiting["attempts"]] == ["interrupted", "passed"], waiting
+    assert shop.runs("slowly") == 2
+    # Parked: killed once more, it is still there and can be decided.
+    shop.server.restart()
+    approve(owner, when_task(owner, ids["maid_run_id"], "waiting_approval"))
+    task = check_done(shop, owner, ids)
+    assert [one["attempt"] for one in task["attempts"]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("point", "runs", "statuses"),
+    [
+        ("maid_ended", 2, ["interrupted", "passed"]),
+        ("maid_looked_at", 1, ["passed"]),
+        ("maid_apply_after", 1, ["passed"]),
+    ],
+)
+def test_a_task_survives_death_at(shop: MaidShop, point: str, runs: int, statuses: list[str]) -> None:
+    before = shop.runs("good")
+    shop.server.kill()
+    owner = shop.server.start(BUTLER_CRASH_AT=point).client()
+    ids = shop.begin(owner, f"good at {point}")
+    if point.startswith("maid_apply"):
+        approve(owner, when_task(owner, ids["maid_run_id"], "waiting_approval"))
+    assert shop.server.died() == -9, f"{point} was not met"
+    shop.server.start()
+    if not point.startswith("maid_apply"):
+        approve(owner, when_task(owner, ids["maid_run_id"], "waiting_approval", "failed"))
+    task = check_done(shop, owner, ids)
+    assert [one["status"] for one in task["attempts"]] == statuses
+    assert shop.runs("good") - before == runs
