@@ -285,7 +285,7 @@ def _in(order: list[int], rows: list[Json]) -> list[Json]:
     return [rows[index] for index in order if index < len(rows)]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(changes=st.lists(CHANGES, min_size=1, max_size=3))
 def test_no_mixture_of_changes_goes_unseen(changes: list[Change], chain: list[Json]) -> None:
     head = Head(chain[-1]["seq"], chain[-1]["hash"])

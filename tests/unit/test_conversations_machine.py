@@ -274,5 +274,5 @@ class ConversationMachine(RuleBasedStateMachine):
 
 TestConversations = ConversationMachine.TestCase
 TestConversations.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

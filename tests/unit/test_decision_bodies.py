@@ -82,7 +82,7 @@ def says_approve(body: Any) -> bool:
     return any(isinstance(one, dict) and "approve" in (one.get("decision"), one.get("type")) for one in named)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(body=BODIES)
 @pytest.mark.parametrize("model", [DecisionBody, ManyBody, ResumeBody], ids=lambda model: model.__name__)
 def test_no_approval_comes_out_of_a_body_that_says_none(model: type[BaseModel], body: Any) -> None:

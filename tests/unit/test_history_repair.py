@@ -135,7 +135,7 @@ message = st.one_of(
 histories = st.lists(message | junk, max_size=14)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(histories)
 def test_any_broken_history_becomes_valid_and_stays_so(history: list[Any]) -> None:
     before = copy.deepcopy(history)

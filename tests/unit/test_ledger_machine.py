@@ -361,5 +361,5 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TestTheLedger = LedgerMachine.TestCase
 TestTheLedger.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
