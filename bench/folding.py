@@ -36,7 +36,7 @@ from butler.types import ChatMessage, Json
 from tests.support.headless import open_brain, says
 from tests.support.talks import TALKS, Talk
 
-Kind = Literal["scripted", "failing", "slow", "real"]
+Kind = Literal["scripted", "careless", "failing", "slow", "real"]
 SLOW_SECONDS = 2.0
 KEPT_MESSAGES = 2
 FILLER = "This is said at some length, as models like to do, and nothing of it will matter later. "
@@ -44,7 +44,7 @@ FILLER = "This is said at some length, as models like to do, and nothing of it w
 
 @dataclass(frozen=True)
 class Summariser:
-    """Who summarises: a real endpoint, or a script that is sound, slow or fails."""
+    """Who summarises: a real endpoint, or a script that is sound, slow, fails, or notes one fact of what it sees."""
 
     kind: Kind
     url: str = ""
@@ -107,6 +107,8 @@ class ScriptedCompleter:
         if self._kind == "slow":
             await asyncio.sleep(SLOW_SECONDS)
         facts = facts_shown(self._talk, str(messages[-1]["content"])).splitlines() or [self._talk.told[0]]
+        if self._kind == "careless":
+            facts = facts[:1]
         return json.dumps({"notes": [{"source": 1, "kind": "fact", "text": text} for text in facts]})
 
 
@@ -138,7 +140,8 @@ class Speaker(BaseChatModel):
             time.sleep(SLOW_SECONDS)
         shown = "\n".join(str(message.content) for message in messages)
         # The middleware shows messages as JSON-like text; escapes would hide the facts from the script.
-        return facts_shown(self.talk, shown.replace("\\'", "'").replace('\\"', '"')) or "A talk."
+        facts = facts_shown(self.talk, shown.replace("\\'", "'").replace('\\"', '"')) or "A talk."
+        return facts.splitlines()[0] if self.kind == "careless" else facts
 
 
 async def run_butler(talk: Talk, summariser: Summariser, trigger: int) -> Run:
@@ -210,11 +213,11 @@ def long_form(talk: Talk) -> Talk:
 
 async def main(options: argparse.Namespace) -> None:
     """Run what is asked for and print the tables."""
-    kinds: list[Kind] = ["real"] if options.url else ["scripted", "slow", "failing"]
+    kinds: list[Kind] = ["real"] if options.url else ["scripted", "careless", "slow", "failing"]
     talks = [talk for talk in TALKS if options.language in ("", talk.language)]
     for kind in kinds:
         summariser = Summariser(kind, options.url, options.model, options.timeout if kind == "real" else 30.0)
-        wanted = talks if kind in ("scripted", "real") else talks[:1]
+        wanted = talks if kind in ("scripted", "careless", "real") else talks[:1]
         for talk in [*wanted, *([long_form(talks[0])] if kind == "scripted" else [])]:
             print(f"\n{talk.language}, {options.model or kind} summariser\n\n{HEAD}", flush=True)
             for side in (run_butler, run_middleware):
