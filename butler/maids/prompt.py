@@ -119,5 +119,6 @@ def _lines(profile: VerificationProfile) -> Iterator[str]:
 
 def _told(value: object) -> str:
     """A value as JSON, on one line, so that line ends and spaces can be seen."""
-    text = json.dumps(value, ensure_ascii=False)
+    short = value[: LONGEST_EXPECTED + 1] if isinstance(value, str) else value
+    text = json.dumps(short, ensure_ascii=False)
     return text if len(text) <= LONGEST_EXPECTED else f"{text[:LONGEST_EXPECTED]}… (cut)"

@@ -232,7 +232,7 @@ def test_whatever_comes_a_stop_stays_and_the_attempt_can_be_judged(events: list[
 
 def test_floods_of_calls_texts_and_troubles_take_bounded_memory() -> None:
     watch = detector(tool_calls=10**9)
-    big = "x" * 50_000
+    big = "x" * 20_000
     for n in range(300):
         watch.event(tool(f"call{n}", {"command": f"{n} {big}", "content": [big] * 3}, title=big, output=big))
         watch.event(Output("message", f"{n}{big}"))
