@@ -146,6 +146,18 @@ class Agent:
         for _ in range(size // 1000):
             self.do_say("x" * 1000)
 
+    def do_line(self, size: int) -> None:
+        """Say one endless line."""
+        for _ in range(size // 1_000_000):
+            sys.stdout.write("x" * 1_000_000)
+        sys.stdout.flush()
+
+    def do_pester(self, count: int) -> None:
+        """Ask and ask without listening."""
+        for number in range(count):
+            params = {"toolCall": {"toolCallId": str(number), "title": "?"}, "options": []}
+            self.send({"id": number, "method": "session/request_permission", "params": {"sessionId": "x", **params}})
+
     def do_hang(self, _: bool) -> None:
         """Wait for a cancel, or for ever."""
         while not self.cancelled:

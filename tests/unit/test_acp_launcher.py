@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from butler.maids.acp import AcpLauncher, attempt
+from butler.maids.acp import AcpLauncher, attempt, wire
 from butler.maids.contract import MaidEvent, Output, Started, Stop, Tokens, ToolUse
 from config.maid_types import Limits
 from tests.support.acp_launch import QUICK, Diary, Room
@@ -105,7 +105,7 @@ async def test_what_the_protocol_does_not_know_is_refused_without_noise_and_the_
     assert not (room.tree / "a").exists()
 
 
-@pytest.mark.parametrize("reason", ["max_tokens", "refusal", "max_turn_requests", "cancelled", "of tomorrow"])
+@pytest.mark.parametrize("reason", ["max_tokens", "of tomorrow"])
 async def test_the_stop_reason_is_kept_as_it_was_said(room: Room, reason: str) -> None:
     finished, _ = await room.run({"end": reason})
     assert (finished.stop_reason, finished.stopped) == (reason, None)
@@ -117,7 +117,7 @@ async def test_an_error_of_the_agent_is_written_down(room: Room) -> None:
     assert finished.stopped is None
 
 
-@pytest.mark.parametrize("code", [-32000, 401, 529])
+@pytest.mark.parametrize("code", [-32000, 529])
 async def test_an_agent_that_has_no_way_to_its_provider_ends_as_provider_error(room: Room, code: int) -> None:
     finished, _ = await room.run(refuse={"session/new": {"code": code, "message": "Authentication required"}})
     assert finished.stopped == Stop("provider_error", f"error {code}: Authentication required")
@@ -223,6 +223,16 @@ async def test_a_flood_is_cut_off(room: Room) -> None:
     huge = {"raw": "x" * 100}
     finished, _ = await room.run(*[huge] * 100, {"hang": True}, limits=Limits(output_bytes=100))
     assert finished.stopped == Stop("policy_violation", "It sent more than 1600 bytes.")
+
+
+async def test_an_endless_line_and_requests_without_end_are_cut_off(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished, _ = await room.run({"line": 200_000_000}, {"hang": True})
+    assert finished.stopped == Stop("policy_violation", "It sent a message of more than 16777216 bytes.")
+    monkeypatch.setattr(wire, "MOST_OPEN", 0)
+    finished, _ = await room.run({"pester": 3}, {"hang": True})
+    assert finished.stopped == Stop("policy_violation", "It sent more than 0 requests without reading an answer.")
 
 
 async def test_an_agent_that_heeds_nothing_is_killed_with_what_it_left(

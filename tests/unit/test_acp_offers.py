@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from butler.maids.acp import Offer, default_offer
+from butler.maids.acp import AcpLauncher, Offer, default_offer
 from butler.maids.acp.files import Refused, TreeFiles
 from butler.maids.acp.places import Place
 from butler.maids.contract import Stop
 from config.maid_types import Limits
+from tests.support import acp_agent
 from tests.support.acp_launch import ALL, Diary, Json, Room
 
 
@@ -78,7 +80,7 @@ async def test_what_leaves_the_tree_is_refused_and_told(room: Room) -> None:
 
 
 @given(st.lists(st.sampled_from(["..", ".", "in", "out", "a", "~", "", "deep"]), min_size=1, max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     base = tmp_path_factory.getbasetemp() / "jail"
     tree = base / "tree"
@@ -197,3 +199,36 @@ async def test_a_server_in_the_foreground_is_seen_as_hung_and_a_flood_of_output_
     steps = [call("terminal/create", command="yes"), WAIT]
     finished, _ = await room.run(*steps, offer=ALL, limits=Limits(output_bytes=100_000))
     assert finished.stopped is not None and finished.stopped.failure_class == "policy_violation"
+
+
+async def test_an_agent_on_the_official_sdk_gets_all_that_is_offered(room: Room) -> None:
+    agent = Path(acp_agent.__file__).with_name("acp_sdk_agent.py")
+    launch, diary = room.launch(mode="bold"), Diary()
+    launch = replace(launch, maid=replace(launch.maid, command_template=(sys.executable, str(agent))))
+    finished = await AcpLauncher(offer=lambda _: ALL).run(launch, diary)
+    expected = ["bold", "do it", "id-allow_once", "by butler\n", "0", "by butler\n", "-32602"]
+    assert (finished.claim.split("|"), finished.stop_reason) == (expected, "end_turn")
+    assert [request.command for request in diary.requests] == ["cat made.txt"]
+    assert [use.status for use in diary.tools] == ["pending", "failed", "completed"]
+
+
+async def test_in_the_sandbox_agent_and_terminals_are_wrapped_each_in_its_own_folder(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (room.tree / "sub").mkdir()
+    launch = room.launch(call("terminal/create", command="pwd > said", cwd="sub"), WAIT)
+    launch = replace(launch, maid=replace(launch.maid, sandbox="bubblewrap"))
+    finished = await AcpLauncher(offer=lambda _: ALL).run(launch, Diary())
+    assert finished.stopped is not None and "bwrap" in finished.stopped.detail
+    stand_in = tmp_path / "bwrap"
+    stand_in.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/log\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n'
+    )
+    stand_in.chmod(0o755)
+    finished = await AcpLauncher(offer=lambda _: ALL, hidden=(room.temp,)).run(launch, Diary())
+    assert finished.stop_reason == "end_turn"
+    assert (room.tree / "sub/said").read_text() == f"{room.tree}/sub\n"
+    agent, terminal = (tmp_path / "log").read_text().splitlines()
+    assert f"--chdir {room.tree} --" in agent and f"--tmpfs {room.temp}" in agent
+    assert f"--chdir {room.tree}/sub -- /bin/sh -c pwd" in terminal

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from butler.maids.acp.permissions import Option, response_to
+from butler.maids.acp.updates import kind_of
 from butler.maids.contract import PermissionAnswer, PermissionRequest
 from config.maid_types import Limits
-from tests.support.acp_launch import ALL, OPTIONS, Diary, Room, ask
+from tests.support.acp_launch import ALL, OPTIONS, Diary, Json, Room, ask
 
 
 @pytest.fixture
@@ -85,6 +86,24 @@ async def test_what_is_asked_is_read_from_all_that_was_said_of_the_call_and_not_
     assert (request.kind, request.command) == ("execute", ("git", "push", "--force"))
     assert request.paths == (room.tree / "inside.txt", *outside)
     assert request.outside == outside
+
+
+@pytest.mark.parametrize(
+    ("said", "raw", "kind"),
+    [
+        ("read", {"path": "a"}, "read"),
+        ("read", {"Command": "x", "command": ["rm", "a"]}, "execute"),
+        ("fetch", {"cmd": "curl x"}, "execute"),
+        ("", {"filePath": "a", "new_string": "b"}, "edit"),
+        ("search", {"path": "a", "old_str": "b"}, "edit"),
+        ("think", {"content": "b"}, "think"),
+        ("delete", {"path": "a", "content": ""}, "delete"),
+        ("", {}, "other"),
+    ],
+)
+def test_the_kind_is_what_a_call_does(said: str, raw: Json, kind: str) -> None:
+    assert kind_of(said, raw) == kind
+    assert kind_of(said, raw, diffs=True) == ("edit" if kind in ("read", "think", "other") else kind)
 
 
 async def test_an_unanswered_permission_ends_the_attempt_cleanly_and_says_so(room: Room) -> None:

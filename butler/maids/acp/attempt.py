@@ -21,7 +21,7 @@ from butler.maids.acp.places import Place
 from butler.maids.acp.session import SessionRefused, is_provider_trouble, open_session, reason_of
 from butler.maids.acp.terminals import Terminals, Wrap
 from butler.maids.acp.updates import Turn
-from butler.maids.acp.wire import MOST_FRAME, Wire
+from butler.maids.acp.wire import Wire
 from butler.maids.contract import Finished, Interrupting, Launch, MaidEvent, Output, Started, Stop, Tokens, Watcher
 from butler.maids.launching.processes import AT_ONCE, Graces, LaunchFailed, MaidProcess, spawn
 from butler.maids.launching.templates import fill_command
@@ -210,8 +210,9 @@ class Attempt:
         if not stopping.done():
             await process.stop(AT_ONCE)
         self._exit_code = await stopping
-        self._left_behind = process.left_behind + self._terminals.left_behind
         await connection.close()
+        await self._terminals.close()  # one may just have been made
+        self._left_behind = process.left_behind + self._terminals.left_behind
         if self._prompt is not None:
             self._prompt.cancel()
             with suppress(asyncio.CancelledError, RequestError, ConnectionError, ValidationError):
@@ -279,8 +280,8 @@ class Attempt:
         if self._wire_bytes > WIRE_SHARE * self._launch.maid.limits.output_bytes:
             self._flooded(f"It sent more than {WIRE_SHARE * self._launch.maid.limits.output_bytes} bytes.")
 
-    def _overflow(self) -> None:
-        self._flooded(f"It sent a message of more than {MOST_FRAME} bytes.")
+    def _overflow(self, what: str) -> None:
+        self._flooded(f"It sent {what}.")
 
     def _flooded(self, detail: str) -> None:
         if not self.halt.asked.is_set():

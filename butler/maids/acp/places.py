@@ -61,9 +61,14 @@ def said_paths(update: Mapping[str, Any]) -> list[str]:
     raw = update.get("rawInput")
     if isinstance(raw, Mapping):
         for key, value in raw.items():
-            if str(key).lower().replace("_", "").replace("-", "") in PATH_KEYS:
+            if plain(key) in PATH_KEYS:
                 _note(found, value)
     return list(found)
+
+
+def plain(name: Any) -> str:
+    """The name of an argument without case, ``_`` and ``-``."""
+    return str(name).lower().replace("_", "").replace("-", "")
 
 
 def _note(found: dict[str, None], value: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from butler.maids.acp.places import Place, said_paths
+from butler.maids.acp.places import PATH_KEYS, Place, plain, said_paths
 from butler.maids.contract import Output, ToolUse
 from butler.types import Json
 
@@ -37,11 +37,11 @@ def command_of(raw: Mapping[str, Any]) -> tuple[str, ...] | str | None:
 
 
 def kind_of(said: str, raw: Mapping[str, Any], diffs: bool = False) -> str:
-    """The kind of a tool call by what it does: a command is run, new content is an edit, whatever it is called."""
+    """The kind of a tool call by what it does: a command is run, content for a path is an edit, whatever it is called."""
     if command_of(raw) is not None:
         return "execute"
-    names = {str(key).lower().replace("_", "") for key in raw}
-    if said in READING and (diffs or names & CONTENT_KEYS):
+    names = {plain(key) for key in raw}
+    if said in READING and (diffs or (names & CONTENT_KEYS and names & PATH_KEYS)):
         return "edit"
     return said or "other"
 

@@ -11,6 +11,8 @@ from acp.schema import PermissionOption, ToolCallUpdate
 
 MOST_FRAME = 16 * 1024 * 1024
 """Bytes of one message, and of what is buffered of a stream."""
+MOST_OPEN = 200
+"""Requests of the agent that wait for an answer at once; more come only from one that reads none."""
 BREATH = 64
 """Messages after which other tasks get a turn, also when more are waiting."""
 TOOL_KINDS = frozenset(
@@ -33,7 +35,7 @@ class Wire:
     Args:
         on_update: takes the update of a ``session/update``, in order.
         on_bytes: told how many bytes came, before anything else.
-        on_overflow: told when a message is larger than `MOST_FRAME`; nothing more is read then.
+        on_overflow: told what is too much, `MOST_FRAME` or `MOST_OPEN`; nothing more is read then.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Wire:
         writer: asyncio.StreamWriter,
         on_update: Callable[[Json], None],
         on_bytes: Callable[[int], None],
-        on_overflow: Callable[[], None],
+        on_overflow: Callable[[str], None],
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -51,6 +53,7 @@ class Wire:
         self._on_overflow = on_overflow
         self._sending = asyncio.Lock()
         self._count = 0
+        self._open = 0
 
     async def send(self, message: Json) -> None:
         """Write one message. A request to an agent that is gone raises ConnectionError; an answer is dropped."""
@@ -64,6 +67,8 @@ class Wire:
         except OSError as error:
             if "method" in message:
                 raise ConnectionError(str(error)) from error
+        finally:
+            self._open -= "method" not in message
 
     async def receive(self) -> Json | None:
         """Give the next message that is for the SDK; None at the end."""
@@ -75,7 +80,7 @@ class Wire:
                 if not line:
                     return None
             except asyncio.LimitOverrunError:
-                self._on_overflow()
+                self._on_overflow(f"a message of more than {MOST_FRAME} bytes")
                 return None
             self._on_bytes(len(line))
             self._count += 1
@@ -90,6 +95,10 @@ class Wire:
                 if isinstance(update, dict):
                     self._on_update(update)
             elif "id" in message:
+                self._open += "method" in message
+                if self._open > MOST_OPEN:
+                    self._on_overflow(f"more than {MOST_OPEN} requests without reading an answer")
+                    return None
                 return message
 
     async def close(self) -> None:
