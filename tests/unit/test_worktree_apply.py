@@ -162,11 +162,13 @@ async def test_git_folders_are_out_of_reach_for_a_maid(tmp_path: Path) -> None:
     project = make_project(tmp_path / "p", {"a": "a\n"})
     made = await _work(project, tmp_path)
     write(made.tree, {"sub/.GIT/config": "evil\n", ".git /x": "evil\n", "git~1/x": "evil\n", "ok": "ok\n"})
+    os.symlink("ok", made.tree / ".gitmodules")
     nested = make_project(made.tree / "nested", {"n": "n\n"})
     assert (nested / ".git").is_dir()
     found = await diff(made)
     assert {change.path for change in found.changes} == {"ok", "nested/n"}
     assert "Other repositories inside" in found.notes[0] and "git folders" in found.notes[1]
+    assert found.notes[2].endswith("links of these names, they are not part of the change: .gitmodules.")
     before = everything(project / ".git")
     assert isinstance(await _approved(made), Applied)
     assert everything(project / ".git") == before

@@ -69,6 +69,10 @@ def picture(project: Path) -> dict[str, tuple[str, int, bytes]]:
     meanwhile=None, is_repository=True,
 )  # fmt: skip
 @given(start=EDITS, loose=EDITS, work=EDITS, meanwhile=st.one_of(st.none(), EDITS), is_repository=st.booleans())
+@example(
+    start=[("write", "a/c/d", b""), ("remove", "a/c/d", b"")], loose=[("mode", "keep", b"")],
+    work=[("write", "a", b"1\n")], meanwhile=None, is_repository=True,
+)  # fmt: skip
 def test_a_diff_applied_to_an_untouched_project_equals_the_maids_tree(
     start: list[tuple[str, str, bytes]], loose: list[tuple[str, str, bytes]], work: list[tuple[str, str, bytes]],
     meanwhile: list[tuple[str, str, bytes]] | None, is_repository: bool,

@@ -115,6 +115,7 @@ def put(root: Path, path: str, source: Path, wanted: Wanted, mode: int | None, t
             _copy(source, folder, temp, wanted.executable, mode)
         _adopt(folder, temp, name)
         crash_point("maid_apply_temp")
+        _clear(folder, name)
         os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
         os.fsync(folder)
 
@@ -132,6 +133,19 @@ def _copy(source: Path, folder: int, temp: str, executable: bool | None, mode: i
             os.fchmod(target.fileno(), mode)
         target.flush()
         os.fsync(target.fileno())
+
+
+def _clear(folder: int, name: str) -> None:
+    """Remove an empty folder, and the empty ones in it; an OSError where there is anything else."""
+    try:
+        is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return
+    if is_folder:
+        for _, folders, _, inside in os.fwalk(name, topdown=False, dir_fd=folder):
+            for one in folders:
+                os.rmdir(one, dir_fd=inside)
+        os.rmdir(name, dir_fd=folder)
 
 
 def _adopt(folder: int, name: str, like: str) -> None:

@@ -92,7 +92,7 @@ def execute(workspace: Workspace, journal: Journal) -> Applied | None:
             now = look(workspace.origin, step.path)
             if step.after.is_met(now):
                 continue
-            if now != step.before:
+            if not _is_before(step, now):
                 _take_back(workspace, journal)
                 return None
             progress.write(f"{number}\n")
@@ -142,7 +142,7 @@ def _take_back(workspace: Workspace, journal: Journal) -> None:
         step = journal.steps[number]
         drop_temp(workspace.origin, step.path, _temp(journal, number))
         now = look(workspace.origin, step.path)
-        if not step.after.is_met(now) or now == step.before:
+        if not step.after.is_met(now) or _is_before(step, now):
             continue
         if step.before.kind in {"file", "link"}:
             wanted = Wanted("file" if step.before.kind == "file" else "link")
@@ -151,6 +151,11 @@ def _take_back(workspace: Workspace, journal: Journal) -> None:
         else:
             take_away(workspace.origin, step.path, workspace.project_root)
     remove_tree(plan_folder(workspace))
+
+
+def _is_before(step: Step, now: Found) -> bool:
+    """Whether a path is as it was; a folder may have been emptied by the steps before."""
+    return now == step.before or (step.before.kind == "folder" and now.kind == "absent")
 
 
 def _begun(workspace: Workspace) -> int:

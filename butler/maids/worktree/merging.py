@@ -16,7 +16,7 @@ from butler.maids.worktree.git import Git, failed, join_z, split_z
 from butler.maids.worktree.ground import Found, Wanted, look
 from butler.maids.worktree.journal import Journal, Step, plan_folder
 from butler.maids.worktree.removing import remove_tree
-from butler.maids.worktree.store import drop_index, is_git_path
+from butler.maids.worktree.store import add_paths, drop_index, is_git_path
 from butler.maids.worktree.workspace import Conflict, Workspace, data_folder
 
 _PLAIN = frozenset({"100644", "100755"})
@@ -39,12 +39,12 @@ async def plan(workspace: Workspace, work: Work) -> Journal | Conflict:
     store = Git(workspace.git_dir, workspace.git_dir)
     pairs = await _changed(store, workspace.base, work.snapshot.tree)
     found = await asyncio.to_thread(lambda: {path: look(workspace.origin, path) for path in pairs})
-    ours = await _ours(workspace, found)
+    ours, refused = await _ours(workspace, found)
     targets: list[Target] = []
     clashes: list[Clash] = []
     for path, (base, theirs) in pairs.items():
         mine = ours.get(path)
-        if found[path].kind == "special":
+        if found[path].kind == "special" or path in refused:
             clashes.append(Clash(path, _IN_THE_WAY, base, None, theirs))
         elif mine == theirs:
             continue
@@ -93,8 +93,8 @@ def _side(mode: str, blob: str) -> Side | None:
     return None if mode == "000000" else Side(mode, blob)
 
 
-async def _ours(workspace: Workspace, found: Mapping[str, Found]) -> dict[str, Side]:
-    """The person's side of each path, stored as git would store it, with an index of Butler's own."""
+async def _ours(workspace: Workspace, found: Mapping[str, Found]) -> tuple[dict[str, Side], list[str]]:
+    """The person's side of each path, as git would store it, in an index of Butler's own; and what git refuses."""
     index = workspace.state / "ours.index"
     await asyncio.to_thread(drop_index, index)
     git = Git(workspace.origin, workspace.git_dir, index)
@@ -102,14 +102,14 @@ async def _ours(workspace: Workspace, found: Mapping[str, Found]) -> dict[str, S
     present = [path for path, what in found.items() if what.kind in {"file", "link"}]
     gone = [path for path, what in found.items() if what.kind not in {"file", "link"}]
     await git.run("update-index", "--force-remove", "-z", "--stdin", stdin=join_z(gone))
-    await git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=join_z(present))
+    refused = await add_paths(git, present)
     sides = {}
     for entry in split_z(await git.run("ls-files", "-z", "--stage")):
         facts, _, path = entry.partition("\t")
         if path in found:
             mode, blob, _ = facts.split(" ")
             sides[path] = Side(mode, blob)
-    return sides
+    return sides, refused
 
 
 async def _merge(
@@ -158,7 +158,8 @@ def _obstacles(workspace: Workspace, targets: list[Target]) -> list[Clash]:
             blocked = target.found.kind == "folder"
         elif target.found.kind == "folder":
             below = walk_files(workspace.origin / target.path, data_folder(workspace.folder))
-            blocked = any(f"{target.path}/{name}" not in removed for name in below)
+            names = (f"{target.path}/{name}" for name in below if not name.endswith("/"))  # git knows no empty folders
+            blocked = any(name not in removed for name in names)
         else:
             parts = target.path.split("/")
             above = {"/".join(parts[:count]) for count in range(1, len(parts))}
@@ -198,6 +199,6 @@ def _steps(workspace: Workspace, targets: list[Target]) -> tuple[Step, ...]:
         executable = None if target.ours and target.ours.mode == target.side.mode else target.side.mode == "100755"
         wanted = Wanted("link", new.sha256) if new.kind == "link" else Wanted("file", new.sha256, executable)
         # What is in the way now is removed by then.
-        before = target.found if target.found.kind in {"file", "link"} else Found("absent")
+        before = Found("absent") if target.found.kind.startswith("behind_") else target.found
         puts.append(Step(target.path, before, wanted))
     return (*sorted(removed, key=lambda s: s.path, reverse=True), *sorted(puts, key=lambda s: s.path))

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from butler.errors import ButlerError
-from butler.maids.worktree.git import Git, join_z, split_z
+from butler.maids.worktree.git import Git, failed, join_z, split_z
 from butler.maids.worktree.repository import Repository
 
 PRODUCTS = ("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", "node_modules/")
 """Never part of a change where the project does not track them: what running its tests leaves behind."""
+
+_IGNORING = "Ignoring path "
 
 MAX_BYTES = 512 * 1024 * 1024
 MAX_FILES = 50_000
@@ -106,13 +108,24 @@ async def snapshot(
     present, gone = await asyncio.to_thread(_sort_out, git.cwd, wanted, max_bytes, max_files)
     if gone:
         await git.run("update-index", "--force-remove", "-z", "--stdin", stdin=join_z(gone))
-    if present:
-        await git.run("update-index", "--add", "--replace", "-z", "--stdin", stdin=join_z(present))
-    notes += await asyncio.to_thread(_filled, git.cwd, links)
-    ignored = split_z(await git.run("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"))
+    ignored = await add_paths(git, present)
     if ignored:
-        notes.append(f"Ignored files are not part of the change: {_some(sorted(ignored))}.")
+        notes.append(f"Git takes no links of these names, they are not part of the change: {_some(ignored)}.")
+    notes += await asyncio.to_thread(_filled, git.cwd, links)
+    hidden = split_z(await git.run("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"))
+    if hidden:
+        notes.append(f"Ignored files are not part of the change: {_some(sorted(hidden))}.")
     return Snapshot((await git.run("write-tree")).decode().strip(), tuple(notes))
+
+
+async def add_paths(git: Git, names: list[str]) -> list[str]:
+    """Put the files and links of these names into the index; give those that git refused without failing."""
+    arguments = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+    answer = await git.call(*arguments, stdin=join_z(names))
+    if answer.code:
+        raise failed(arguments, answer)
+    told = os.fsdecode(answer.err).splitlines()
+    return [line.removeprefix(_IGNORING) for line in told if line.startswith(_IGNORING)]
 
 
 async def _submodules(git: Git) -> set[str]:
