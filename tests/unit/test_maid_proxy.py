@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from butler.maids.contract import ProviderTrouble, Tokens
-from butler.maids.provider import ProviderAccess
+from butler.maids.provider import ProviderAccess, ProviderAccessFactory
 from config.maid_types import Endpoint, Limits
 from service.maidproxy import provider_access
 from service.maidproxy.usage import UsageReader
@@ -117,7 +117,8 @@ async def way_to(
     trouble: list[ProviderTrouble] = []
     told: list[str] = []
     endpoint = Endpoint(f"http://127.0.0.1:{port}{path}", api_key_env="REAL_KEY")
-    async with provider_access(endpoint, key, limits or Limits(), trouble.append, told.append) as access:
+    opener: ProviderAccessFactory = provider_access
+    async with opener(endpoint, key, limits or Limits(), trouble.append, told.append) as access:
         bearer = {"authorization": f"Bearer {access.key}"}
         async with httpx.AsyncClient(base_url=access.url, headers=bearer, trust_env=False, verify=False) as agent:
             yield Way(access, agent, trouble, told)

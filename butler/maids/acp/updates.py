@@ -37,7 +37,7 @@ def command_of(raw: Mapping[str, Any]) -> tuple[str, ...] | str | None:
 
 
 def kind_of(said: str, raw: Mapping[str, Any], diffs: bool = False) -> str:
-    """The kind of a tool call by what it does: a command is run, content for a path is an edit, whatever it is called."""
+    """The kind of a tool call by what it does, not by its name: a command is run, content for a path is an edit."""
     if command_of(raw) is not None:
         return "execute"
     names = {plain(key) for key in raw}
