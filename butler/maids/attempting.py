@@ -166,7 +166,9 @@ class Attempting:
             return Finished(None, stopped=Stop("launch_error", f"It could not be started: {error}"))
         except Exception as error:
             log.exception("launch_failed", attempt_id=attempt.attempt_id)
-            return Finished(None, stopped=Stop("unknown", f"The supervisor failed: {type(error).__name__}: {error}"))
+            # A fault of our own: another attempt would meet it again.
+            detail = f"The supervisor failed: {type(error).__name__}: {error}"
+            return Finished(None, stopped=Stop("launch_error", detail))
         finally:
             await asyncio.shield(self._means.sweep(attempt.attempt_id))
 

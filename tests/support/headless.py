@@ -19,6 +19,7 @@ from butler.approvals.actions import Action
 from butler.approvals.decide import Decision, decide
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
+from butler.maids.supervisor import Supervisor
 from butler.memory.compaction import Compactor
 from butler.models.gateway import ModelGateway
 from butler.people import Principal
@@ -34,6 +35,7 @@ from nodes.rounds import Round
 from tests.support.parts import ADMIN, add_people, judge, new_database, registry, tool
 
 Line = ModelReply | Exception
+MakeMaids = Callable[[Database, Judge, ToolRegistry], Supervisor]
 Call = tuple[str, Any] | tuple[str, Any, str]
 
 
@@ -158,6 +160,7 @@ async def open_brain(
     on_disk: bool = False,
     model: bool = True,
     compactor: Compactor | None = None,
+    maids: MakeMaids | None = None,
     max_tool_rounds: int = 8,
     context_limit: int = 100_000,
 ) -> AsyncIterator[Brain]:
@@ -176,6 +179,7 @@ async def open_brain(
         ledger=Ledger(database), judge=ruler, tools=known, model=cast(ModelGateway, spoken) if model else None,
         model_missing=() if model else ("BUTLER_MODEL",), compactor=compactor, redactor=Redactor([]),
         context_limit=context_limit, max_tool_rounds=max_tool_rounds,
+        maids=maids(database, ruler, known) if maids is not None else None,
     )  # fmt: skip
 
     def made(saver: BaseCheckpointSaver[Any]) -> Brain:

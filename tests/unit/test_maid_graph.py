@@ -1,0 +1,164 @@
+"""The sub-graph of a delegated task with a maid that the test plays: requests, parks, siblings, failures."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from butler.maids.contract import Finished, Launch, ProviderTrouble, Stop, Watcher
+from butler.types import Json
+from config.maid_types import Limits
+from tests.support.headless import says
+from tests.support.maid_brain import MaidBrain, asking, maid_brain, works
+from tests.support.parts import rule
+
+DELEGATE = ("delegate", {"intent": "work", "instruction": "make out.txt say done"}, "call-d")
+
+
+def tools_of(state: Json) -> list[str]:
+    return [entry.value["action_requests"][0]["name"] for entry in state.get("__interrupt__", ())]
+
+
+async def approve_review(house: MaidBrain, state: Json) -> Json:
+    [waiting] = await house.brain.pending()
+    assert waiting.tool == "session_complete"
+    await house.brain.decide(waiting, "approve")
+    return await house.brain.go()
+
+
+async def test_a_task_parks_on_its_diff_and_goes_on_by_what_the_ledger_says(tmp_path: Path) -> None:
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("All done")) as house:
+        state = await house.brain.say("please")
+        assert tools_of(state) == ["session_complete"]
+        assert tools_of(await house.brain.go()) == ["session_complete"]  # woken for nothing
+        state = await approve_review(house, state)
+        assert state["ending"]["reply"] == "All done"
+        assert (house.project / "out.txt").read_text() == "done\n"
+        assert len(house.fake.launches) == 1
+        told = state["messages"][-2]["content"]
+        assert '"status": "succeeded"' in told and "<maid>I did it</maid>" in told
+
+
+async def test_a_request_that_is_answered_in_time_does_not_stop_the_maid(tmp_path: Path) -> None:
+    async with maid_brain(
+        tmp_path, [asking()], says("", DELEGATE), says("ok"), limits=Limits(permission_wait=20.0)
+    ) as house:
+        turn = asyncio.create_task(house.brain.say("please"))
+        while not (pending := await house.brain.pending()):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        assert pending[0].tool == "maid:m:execute" and pending[0].args == {"command": "make it"}
+        await house.brain.decide(pending[0], "approve")
+        house.brain.round.stir()
+        assert tools_of(await turn) == ["session_complete"]
+        [attempt] = await house.attempts()
+        assert attempt.status == "passed" and attempt.evidence["permissions"][0]["answer"] == "allow"
+
+
+async def test_a_slow_person_parks_the_task_and_the_answer_is_used_once_by_the_next_run(tmp_path: Path) -> None:
+    async with maid_brain(tmp_path, [asking()], says("", DELEGATE), says("ok"), on_disk=True) as house:
+        state = await house.brain.say("please")
+        assert tools_of(state) == ["maid:m:execute"]
+        assert [(one.status, one.spends) for one in await house.attempts()] == [("cancelled", False)]
+        [asked] = await house.brain.pending()
+        await house.brain.decide(asked, "approve")
+        state = await house.brain.go()
+        assert tools_of(state) == ["session_complete"]
+        assert [one.status for one in await house.attempts()] == ["cancelled", "passed"]
+        assert len(house.fake.launches) == 2
+        await approve_review(house, state)
+        assert [one.status for one in await house.tasks()] == ["succeeded"]
+
+
+async def test_a_refused_request_is_answered_at_once_and_not_asked_twice(tmp_path: Path) -> None:
+    async with maid_brain(
+        tmp_path, [asking()], says("", DELEGATE), says("ok"), rules=[rule("no", "maid:*", "refuse", "no commands")]
+    ) as house:
+        state = await house.brain.say("please")
+        assert tools_of(state) == []
+        assert [one.status for one in await house.tasks()] == ["failed"]
+        actions = [one for one in await house.brain.pending() if one.tool.startswith("maid:")]
+        assert actions == []
+        assert "was told reject" in (await house.attempts())[0].evidence["claim"]
+
+
+async def test_a_sibling_call_is_decided_and_runs_beside_a_parked_task(tmp_path: Path) -> None:
+    lines = says("", DELEGATE, ("gated", {"text": "hello"}, "call-g")), says("ok")
+    async with maid_brain(tmp_path, [works], *lines) as house:
+        state = await house.brain.say("please")
+        assert sorted(tools_of(state)) == ["gated", "session_complete"]
+        gated = next(one for one in await house.brain.pending() if one.tool == "gated")
+        await house.brain.decide(gated, "approve")
+        state = await house.brain.go()
+        assert house.brain.journal.lines == ["hello"]
+        assert tools_of(state) == ["session_complete"]
+        state = await approve_review(house, state)
+        assert state["ending"]["reply"] == "ok"
+        assert house.brain.journal.lines == ["hello"]
+        assert len(house.fake.launches) == 1
+
+
+async def test_two_tasks_of_one_round_have_trees_and_outcomes_of_their_own(tmp_path: Path) -> None:
+    other = ("delegate", {"intent": "work", "instruction": "the other one"}, "call-e")
+
+    async def by_task(launch: Launch, watcher: Watcher) -> Finished:
+        name = "out.txt" if "done" in launch.task.instruction else "other.txt"
+        (launch.tree / "out.txt").write_text("done\n")
+        (launch.tree / name).write_text("done\n")
+        return Finished(0)
+
+    async with maid_brain(tmp_path, [by_task], says("", DELEGATE, other), says("ok")) as house:
+        state = await house.brain.say("please")
+        assert tools_of(state) == ["session_complete", "session_complete"]
+        first, second = await house.brain.pending()
+        await house.brain.decide(first, "approve")
+        await house.brain.decide(second, "reject")
+        state = await house.brain.go()
+        assert state["ending"]["reply"] == "ok"
+        assert sorted(one.status for one in await house.tasks()) == ["failed", "succeeded"]
+
+
+async def test_a_providers_trouble_spends_no_attempt_and_is_bounded(tmp_path: Path) -> None:
+    async def unlucky(launch: Launch, watcher: Watcher) -> Finished:
+        watcher.event(ProviderTrouble(503, "busy"))
+        return Finished(0, stopped=Stop("provider_error", "busy"))
+
+    async with maid_brain(tmp_path, [unlucky], says("", DELEGATE), says("ok")) as house:
+        await house.brain.say("please")
+        [task] = await house.tasks()
+        assert task.status == "failed" and "provider" in task.reason
+        attempts = await house.attempts()
+        assert len(attempts) == 4 and not any(one.spends for one in attempts)
+
+
+async def test_secrets_of_the_house_are_in_no_evidence(tmp_path: Path) -> None:
+    async def leaks(launch: Launch, watcher: Watcher) -> Finished:
+        (launch.tree / "out.txt").write_text("done secret-value\n")
+        return Finished(0, claim="secret-value", stdout_tail="secret-value")
+
+    async with maid_brain(tmp_path, [leaks], says("", DELEGATE), says("ok")) as house:
+        await house.brain.say("please")
+        [task], [attempt] = await house.tasks(), await house.attempts()
+        [waiting] = await house.brain.pending()
+        assert "secret-value" not in str((task, attempt, waiting.args))
+
+
+async def test_a_fault_of_the_launcher_is_the_end_of_an_attempt_and_not_of_the_turn(tmp_path: Path) -> None:
+    async def breaks(launch: Launch, watcher: Watcher) -> Finished:
+        raise RuntimeError("broken")
+
+    async with maid_brain(tmp_path, [breaks], says("", DELEGATE), says("I am sorry")) as house:
+        state = await house.brain.say("please")
+        assert state["ending"]["reply"] == "I am sorry"
+        assert [one.status for one in await house.tasks()] == ["failed"]
+        assert "broken" in str((await house.attempts())[0].evidence["failure"])
+
+
+async def test_finished_sub_graphs_leave_no_checkpoints(tmp_path: Path) -> None:
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok"), on_disk=True) as house:
+        state = await house.brain.say("please")
+        saver = house.brain.graph.checkpointer
+        await saver.aprune(["thread"])  # type: ignore[union-attr]
+        assert tools_of(await house.brain.go()) == ["session_complete"]  # parked ones are never pruned
+        await approve_review(house, state)
+        await saver.aprune(["thread"])  # type: ignore[union-attr]
+        assert await saver.threads() == {"thread": 1}  # type: ignore[union-attr]
