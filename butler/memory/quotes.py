@@ -37,6 +37,11 @@ _SMALL_TALK = re.compile(
     "|^(?:谢谢|你好|好的|谢了|再见|ありがとう|こんにちは|おはよう|了解|はい|いいえ)[^0-9]{0,12}$",
     re.IGNORECASE,
 )
+_LASTING = re.compile(
+    r"\b(?:from now on|in (?:the )?future|whenever|every time|each time|ab jetzt|künftig|à partir de maintenant)\b"
+    "|每次|以后|以後|从现在起|今後|これから|毎回",
+    re.IGNORECASE,
+)
 _STATED = re.compile(
     r"\b(?:i|i'm|i've|we|we're|my|mine|our|me|us|ich|wir|mein\w*|unser\w*|je|nous|mon|ma|mes)\b|:\s|"
     r"\b(?:is|are|was|has|have|save|store|ist|sind|hat|est|sont)\b|保存|保管",
@@ -55,7 +60,8 @@ def states(sentence: str) -> bool:
         return False
     reading = read(sentence)
     hard = bool(hard_parts(reading))
-    if _COMMAND.search(sentence) and not (hard and _STATED.search(sentence)) and not is_constraint(sentence):
+    lasts = is_constraint(sentence) or _LASTING.search(sentence) or (hard and _STATED.search(sentence))
+    if _COMMAND.search(sentence) and not lasts:
         return False
     enough = len(reading.words) >= 2 or len(reading.bigrams) >= LEAST_SIGNS - 1
     return hard or enough or bool(reading.soft and _STATED.search(sentence))
