@@ -44,9 +44,9 @@ def quotes(notes: Notes) -> list[Note]:
     "sentence",
     [
         "Residence: Graz.", "I'm vegetarian.", "My sister Clara is allergic to peanuts.", "We leave at 6:40.",
-        "Never book a window seat.", "Please always answer in German.", "From now on write mails in French.", "Room 12.", "The old tower and the new bridge.",
+        "Never book a window seat.", "Please always answer in German.", "Room 12.", "The old tower and the new bridge.",
         "Ich wohne in Graz.", "Use the /plans folder, the budget is 300 euros.", "我住在格拉茨。", "妹妹对花生过敏",
-        "予算は18万円です。",
+        "予算は18万円です。", "Write all mails in French from now on.",
     ],
 )  # fmt: skip
 def test_a_statement_states_something(sentence: str) -> None:
