@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from butler.maids.acp import AcpLauncher, attempt, wire
+from butler.maids.acp.places import Place
+from butler.maids.acp.updates import Turn
 from butler.maids.contract import MaidEvent, Output, Started, Stop, Tokens, ToolUse
 from config.maid_types import Limits
 from tests.support.acp_launch import QUICK, Diary, Room
@@ -79,6 +81,16 @@ async def test_a_tool_call_that_was_never_begun_is_told_all_the_same_and_each_st
         ("pending", (outside,), ""),
         ("failed", (outside,), '{"e": 1}'),
     ]
+
+
+def test_the_output_of_a_command_goes_before_what_else_is_shown(tmp_path: Path) -> None:
+    content = [{"type": "content", "content": {"type": "text", "text": "Proposed: cat a"}}]
+    said = {"toolCallId": "1", "status": "completed", "content": content}
+    turn = Turn(Place.of(tmp_path, tmp_path))
+    use = turn.tool({**said, "rawOutput": {"stdout": "x" * 5000 + "end", "exit_code": 0}})
+    assert use is not None and use.output.endswith("xend") and len(use.output) == 4096
+    use = turn.tool({**said, "toolCallId": "2", "rawOutput": {"stdout": ""}})
+    assert use is not None and use.output == "Proposed: cat a"
 
 
 async def test_what_the_protocol_does_not_know_is_refused_without_noise_and_the_turn_goes_on(room: Room) -> None:

@@ -19,6 +19,8 @@ KEPT_OUTPUT = 4096
 KEPT_CLAIM = 16_384
 """Characters kept of the agent's last words."""
 COMMAND_KEYS = ("command", "cmd", "argv", "script")
+OUTPUT_KEYS = ("formatted_output", "aggregated_output", "output", "stdout")
+"""Where agents put what a command printed; beside it their content shows what was asked, too."""
 CONTENT_KEYS = frozenset({"content", "newtext", "newstring", "newstr", "filetext", "oldstring", "oldstr", "patch"})
 
 
@@ -135,6 +137,9 @@ class Turn:
         )
 
     def _output(self, merged: Json) -> str:
+        raw = merged.get("rawOutput")
+        if isinstance(raw, dict) and (said := next((raw[key] for key in OUTPUT_KEYS if raw.get(key)), "")):
+            return str(said)[-KEPT_OUTPUT:]
         parts = []
         content = merged.get("content")
         for item in content if isinstance(content, list) else []:
@@ -142,7 +147,7 @@ class Turn:
                 parts.append(_text(item.get("content")))
             elif isinstance(item, dict) and item.get("type") == "terminal":
                 parts.append(self._terminal_tail(_string(item.get("terminalId"))))
-        if not any(parts) and (raw := merged.get("rawOutput")) is not None:
+        if not any(parts) and raw is not None:
             parts.append(raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str))
         return "\n".join(part for part in parts if part)[-KEPT_OUTPUT:]
 
