@@ -31,6 +31,7 @@ from config.settings import Settings
 from config.tools_file import load_tools_file
 from nodes.context import Faculties
 from service.delegation import desk_of, maid_tools, supervisor_of
+from service.maidproxy import provider_access
 from service.notify.channels import secrets_of_channels
 
 
@@ -168,7 +169,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
         memory=MemoryBlocks(database, settings.context_limit),
         maids=supervisor_of(
             desk, database=database, judge=judge, tools=tools, redactor=redactor, data_dir=settings.data_dir,
-            environ=environ,
+            environ=environ, access=provider_access,
         ),
     )  # fmt: skip
 

@@ -78,7 +78,7 @@ def _after_failure(run: MaidRun, attempts: Sequence[Attempt], bounds: Bounds) ->
             if one.failure_class != "provider_error":
                 break
             row += 1
-        if row > bounds.provider_retries:
+        if row > bounds.provider_retries or not bounds.may_retry(kind):
             return Next("report", f"The model provider failed {row} times in a row.")
         return _room(run, attempts, bounds) or Next("attempt")
     if not bounds.may_retry(kind):

@@ -52,6 +52,12 @@ class Supervisor:
         except ButlerError as error:
             log.info("delegate_not_possible", code=error.code, detail=error.detail)
 
+    async def foresee_call(self, action_id: str) -> None:
+        """The same for a call that is in the ledger, before it is asked about again."""
+        action = await self._database.read(partial(ledger.get, action_id=action_id))
+        if action is not None and action.execution in ("none", "unknown"):
+            await self.foresee(action.run_args if action.run_args is not None else action.args)
+
     async def open(self, action: Action, person: Principal, emit: Emit) -> MaidRun | None:
         """The task of a begun call; None when it can't be carried out, which the ledger then says."""
         args = action.run_args if action.run_args is not None else action.args

@@ -26,6 +26,7 @@ async def claim(state: MaidState, runtime: Runtime[TurnContext]) -> dict[str, An
         claims[:] = [await faculties.ledger.begin(call["action_id"], faculties.judge.at_execution)]
         return claims[0].action
 
+    await faculties.maids.foresee_call(call["action_id"])
     try:
         action = await settled(call, context, look)
     except LookupError:

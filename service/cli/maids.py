@@ -28,6 +28,7 @@ from config.problems import ConfigError, Problem
 from config.routes_file import read_routes_file
 from config.settings import Settings, load_settings
 from service.cli.exits import USAGE
+from service.cli.maids_remote import run, show
 from service.cli.plain import json_document, visible
 
 NONE = "\u2013"
@@ -35,6 +36,8 @@ COLUMNS = ("maid", "kind", "model", "provider", "enabled", "routes", "adoption",
 OUTCOMES: Mapping[str, str] = {"won": "won", "did_not_hold": "does not hold", "came_later": "comes later"}
 
 maids_app = typer.Typer(help="Look at maids and routes, and what is wrong with them.", no_args_is_help=True)
+maids_app.command("run")(run)
+maids_app.command("show")(show)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 

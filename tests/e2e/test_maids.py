@@ -199,11 +199,21 @@ def test_delegate_is_typed_in_chat_and_tells_how_it_goes(shop: MaidShop, owner: 
     outcome = owner.chat('/delegate {"intent": "format", "instruction": "good in chat"}')
     assert outcome["status"] == "parked"
     [waiting] = outcome["approvals"]
-    with owner.stream("POST", f"/threads/{outcome['thread_id']}/resume",
-                      {"decisions": [{"action_id": waiting["action_id"], "decision": "approve"}]}) as events:  # fmt: skip
+    body = {"decisions": [{"action_id": waiting["action_id"], "decision": "approve"}]}
+    with owner.stream("POST", f"/threads/{outcome['thread_id']}/resume", body) as events:
         told = [(event.event, event.data) for event in events]
     assert ("maid", "applied") in [(name, data.get("phase")) for name, data in told]
     assert told[-1][0] == "end" and told[-1][1]["status"] == "done"
     assert shop.out() == "formatted\n"
     refused_call = owner.chat("/session_complete {}")
     assert refused_call["status"] == "failed"
+
+
+def test_the_command_line_delegates_waits_and_says_by_its_status_how_it_went(shop: MaidShop, owner: Client) -> None:
+    told = shop.server.cli("maids", "run", "format", "good from a shell", "--project", str(shop.project), "--wait")
+    assert told.returncode == 3 and "butler approve " in told.stdout, told.stderr
+    maid_run_id = told.stdout.split()[2].rstrip(":")
+    decide(owner, owner.get(f"/maid-runs/{maid_run_id}"), "approve")
+    when_task(owner, maid_run_id, "succeeded")
+    shown = shop.server.cli("maids", "show", maid_run_id, "--diff")
+    assert shown.returncode == 0 and "succeeded" in shown.stdout and "+formatted" in shown.stdout
