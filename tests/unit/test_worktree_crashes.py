@@ -104,3 +104,19 @@ async def test_a_file_that_cannot_be_written_takes_everything_back(
             await apply(made, sha256)
     assert everything(project) == before
     assert isinstance(await apply(made, sha256), Applied)
+
+
+async def test_something_put_in_a_files_place_after_the_kill_is_a_conflict(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", {"b": "b\n", "place/x": "x\n"})
+    made = await prepare(project, tmp_path / "data/maids/run", include_uncommitted=False, number=1)
+    (made.tree / "place/x").unlink()
+    (made.tree / "place").rmdir()
+    write(made.tree, {"b": "B\n", "place": "a file\n"})
+    sha256 = (await diff(made)).sha256
+    await _killed(made, sha256, "maid_apply_stepped:2")
+    write(project, {"place/y": "person\n"})
+    outcome = await apply(made, sha256)
+    assert isinstance(outcome, Conflict) and [file.path for file in outcome.files] == ["place"]
+    assert {name: content for name, (_, _, content) in files_of(project).items()} == {
+        "b": b"b\n", "place/x": b"x\n", "place/y": b"person\n",
+    }  # fmt: skip

@@ -7,6 +7,7 @@ are taken back and the plan is made anew.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -20,6 +21,9 @@ from butler.maids.worktree.changes import shown
 from butler.maids.worktree.ground import Found, Wanted, drop_temp, look, put, take_away
 from butler.maids.worktree.removing import remove_tree
 from butler.maids.worktree.workspace import Applied, Workspace
+
+_MOVED = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+"""Errors that say that something else is in a path's place now."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,8 @@ def execute(workspace: Workspace, journal: Journal) -> Applied | None:
                 _do(workspace, journal, number)
             except OSError as error:
                 _take_back(workspace, journal)
+                if error.errno in _MOVED:
+                    return None
                 raise ButlerError(
                     "internal",
                     f"{shown(step.path)} could not be written in {workspace.origin}: {error.strerror}. Nothing was "
