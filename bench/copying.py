@@ -10,10 +10,12 @@ import re
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 from bench.process import HarnessError
+from butler.clock import stamp
 
 _TABLES = {
     "butler.db": ("threads", "runs", "messages", "actions"),
@@ -21,13 +23,16 @@ _TABLES = {
 }
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 _OWN_IDS = ("thread_id", "run_id", "action_id", "message_id")
+_TIMES = ("created_at", "updated_at", "requested_at")
 _LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
 
 Value = str | bytes | int | float | None
 
 
 def multiply(data_dir: Path, thread_id: str, copies: int, *, first: int = 0) -> None:
-    """Add `copies` parked threads that differ from `thread_id` only in their ids.
+    """Add `copies` parked threads that differ from `thread_id` only in their ids and in their times.
+
+    Each is a millisecond older than the one before: no two threads of a real house change at the very same moment.
 
     Args:
         first: how many copies there are already, of whatever thread; typing codes are counted on from there.
@@ -83,6 +88,8 @@ def _fresh(column: str, value: Value, ids: dict[str, str], number: int) -> Value
         return None
     if column == "code" and value is not None:
         return _code(number)
+    if column in _TIMES and isinstance(value, str):
+        return stamp(datetime.fromisoformat(value) - timedelta(milliseconds=number + 1))
     if isinstance(value, str):
         for old, new in ids.items():
             value = value.replace(old, new)

@@ -24,6 +24,8 @@ class Probe:
     page_ms: float
     page_p95_ms: float
     second_page_ms: float
+    threads_ms: float
+    threads_p95_ms: float
     resume_ms: float
     ready_s: float
     rss_mb: float
@@ -72,6 +74,16 @@ async def measure(butler: Butler, first: int, many: int) -> Section:
         ),
         Row(f"page of 50 approvals, {many:,} parked, p95", None, lots.page_p95_ms, "ms"),
         Row(f"the second page, {many:,} parked, p50", None, lots.second_page_ms, "ms"),
+        Row(
+            f"page of 50 threads, {many:,} parked, p50",
+            None,
+            lots.threads_ms,
+            "ms",
+            lots.threads_ms,
+            50.0,
+            absolute=True,
+        ),
+        Row(f"page of 50 threads, {many:,} parked, p95", None, lots.threads_p95_ms, "ms"),
         Row(f"resume one of {first:,}, p50", None, few.resume_ms, "ms"),
         Row(f"resume one of {many:,}, p50", None, lots.resume_ms, "ms"),
         Row(f"resume one of {many:,} over one of {first:,}", None, growth, "", growth, 1.3, absolute=True),
@@ -87,6 +99,7 @@ async def _probe(butler: Butler, ready: float, spare: str) -> Probe:
     """Time pages and resumes; the thread `spare` stays parked, since it is to be copied."""
     pages: list[float] = []
     second: list[float] = []
+    threads: list[float] = []
     items: list[dict[str, str]] = []
     for _ in range(_PAGES):
         response = await butler.client.get("/approvals?status=pending&limit=50")
@@ -97,6 +110,10 @@ async def _probe(butler: Butler, ready: float, spare: str) -> Probe:
         items = [item for item in body["items"] if item["thread_id"] != spare]
         cursor = body["next_cursor"]
         second.append((await butler.client.get(f"/approvals?status=pending&limit=50&cursor={cursor}")).seconds)
+        listed = await butler.client.get("/threads?limit=50")
+        if listed.status != 200 or len(listed.json()["items"]) != 50:
+            raise HarnessError(f"page of threads: HTTP {listed.status}, {listed.body[:300]!r}")
+        threads.append(listed.seconds)
     resumes: list[float] = []
     chosen = random.Random(1).sample(items, min(_RESUMES + _WARM, len(items)))
     for item in chosen:
@@ -108,6 +125,8 @@ async def _probe(butler: Butler, ready: float, spare: str) -> Probe:
         page_ms=1000 * quantile(pages, 0.5),
         page_p95_ms=1000 * quantile(pages, 0.95),
         second_page_ms=1000 * quantile(second, 0.5),
+        threads_ms=1000 * quantile(threads, 0.5),
+        threads_p95_ms=1000 * quantile(threads, 0.95),
         resume_ms=1000 * quantile(resumes[_WARM:], 0.5),
         ready_s=ready,
         rss_mb=butler.server.rss_mb(),
