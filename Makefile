@@ -34,7 +34,7 @@ test: check $(AGENTS)/.installed ## Install, lint, check types and run every tes
 	$(BIN)/python -m pytest $(TESTS)
 
 .PHONY: test-agents
-test-agents: $(VENV)/.dev $(AGENTS)/.more ## Run further real coding agents as maids (1 GB more, some minutes)
+test-agents: $(VENV)/.dev $(AGENTS)/.more ## Run further real coding agents as maids (400 MB more, a minute)
 	$(BIN)/python -m pytest tests/more_agents
 
 .PHONY: test-model
@@ -85,7 +85,7 @@ $(AGENTS)/.installed: tests/agents/package.json tests/agents/package-lock.json
 	@$(call npm-ci,tests/agents,$(AGENTS),Goose: about 290 MB)
 
 $(AGENTS)/.more: tests/more_agents/package.json tests/more_agents/package-lock.json
-	@$(call npm-ci,tests/more_agents,$(AGENTS)/more,codex-acp and opencode: about 1 GB)
+	@$(call npm-ci,tests/more_agents,$(AGENTS)/more,codex-acp and opencode: about 400 MB)
 	@touch $@
 
 define npm-ci

@@ -51,7 +51,8 @@ class Observation:
     def last_text(self) -> str:
         """The agent's last words; of one that speaks no protocol, the end of its output."""
         spoken = self.texts[-1] if self.texts else ""
-        return (self.finished.claim or spoken or self.finished.stdout_tail)[-TEXT:]
+        # What an agent prints between tool calls is its protocol, not its words.
+        return (self.finished.claim or spoken or ("" if self.tools else self.finished.stdout_tail))[-TEXT:]
 
     @property
     def all_text(self) -> str:

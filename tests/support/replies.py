@@ -33,7 +33,7 @@ class Reply:
         calls: tool calls of the same assistant message.
         pieces: over how many chunks each call's arguments are spread; the name too when `split_name`.
         interleave: send the pieces of several calls in turn instead of one call after the other.
-        status: an HTTP status other than 200, with `retry_after` as its header.
+        status: an HTTP status other than 200, with `retry_after` as its header, `error` as its text and `code`.
         error_event: an error object inside an otherwise sound stream, after `cut` tokens.
         cut: break the connection after so many tokens.
         delay: seconds before the first byte; `gap`: seconds between tokens.
@@ -53,6 +53,8 @@ class Reply:
     interleave: bool = False
     status: int = 200
     retry_after: str | None = None
+    error: str = "scripted error"
+    code: str | None = None
     error_event: bool = False
     cut: int | None = None
     delay: float = 0.0

@@ -124,7 +124,7 @@ class Connection:
         model = str(body.get("model"))
         if reply.status != 200:
             extra = {"Retry-After": reply.retry_after} if reply.retry_after else {}
-            return self._send(reply.status, wire.error_body(reply.status, "scripted error"), extra)
+            return self._send(reply.status, wire.error_body(reply.status, reply.error, reply.code), extra)
         if not body.get("stream") or reply.plain_json:
             if reply.cut is not None:
                 return self._break()

@@ -133,10 +133,10 @@ def finish_reason(reply: Reply) -> str:
     return reply.finish or ("tool_calls" if reply.calls else "stop")
 
 
-def error_body(status: int, message: str) -> bytes:
+def error_body(status: int, message: str, code: str | None = None) -> bytes:
     """An error in OpenAI's shape."""
     kind = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error"}
-    error = {"message": message, "type": kind.get(status, "server_error"), "param": None, "code": None}
+    error = {"message": message, "type": kind.get(status, "server_error"), "param": None, "code": code}
     return json.dumps({"error": error}).encode()
 
 
