@@ -20,6 +20,7 @@ from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.ids import new_id
 from butler.maids import store as maid_store
+from butler.maids.closing import close_tasks
 from butler.maids.store import MaidRun
 from butler.people import Principal
 from butler.storage import audit, conversations, deleted
@@ -186,7 +187,10 @@ class ButlerService:
 
         def transaction(connection: Connection) -> tuple[Run, Run | None]:
             run = _owned_run(connection, run_id, person)
-            return conversations.ask_to_cancel(connection, run), self.runs.claim_parked(connection, run_id, lease)
+            asked = conversations.ask_to_cancel(connection, run)
+            if asked.status == "cancelled":
+                close_tasks(connection, run_id, "cancelled", "It was cancelled before it had begun.")
+            return asked, self.runs.claim_parked(connection, run_id, lease)
 
         run, woken = await self.database.write(transaction)
         if run.status == "cancelled":

@@ -93,6 +93,7 @@ def _drop(connection: Connection, run: Run) -> Run:
     ended = conversations.move_run(
         connection, run.run_id, ["running"], "cancelled", reply=NOT_STARTED, lease_owner=None, lease_until=None
     )
+    close_tasks(connection, run.run_id, "cancelled", NOT_STARTED)
     conversations.write_entries(connection, run, [Entry(f"{run.run_id}:reply", "assistant", NOT_STARTED)])
     audit.record(
         connection, "cancelled", actor="butler", via="run", thread_id=run.thread_id, run_id=run.run_id, why=NOT_STARTED

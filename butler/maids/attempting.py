@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
@@ -19,6 +19,7 @@ from butler.maids.contract import Finished, Launch, Stop
 from butler.maids.events import Emit, tell
 from butler.maids.evidence import ended, fitted, launched
 from butler.maids.launching.environment import attempt_environment
+from butler.maids.launching.processes import through
 from butler.maids.means import Means
 from butler.maids.permissions import Waking
 from butler.maids.prompt import hardened_prompt
@@ -34,6 +35,7 @@ from config.maid_types import MaidDefinition
 
 log = structlog.get_logger("butler.maids")
 LONGEST_BACKOFF = 60.0
+TICK_SECONDS = 2.0
 
 
 class Attempting:
@@ -161,7 +163,7 @@ class Attempting:
                     attempt.attempt_id, maid, self._means.desk.task(run), prompt, prompt_file, tree, home, temp,
                     environment.variables,
                 )  # fmt: skip
-                return await self._means.launcher_for(maid).run(launch, watch)
+                return await _watched(self._means.launcher_for(maid).run(launch, watch), watch)
         except (ButlerError, OSError, ValueError) as error:
             return Finished(None, stopped=Stop("launch_error", f"It could not be started: {error}"))
         except Exception as error:
@@ -182,6 +184,28 @@ class Attempting:
     async def _note(self, attempt: Attempt, more: Json) -> None:
         evidence = cast(Json, self._means.redactor.json(attempt.evidence | more))
         await self._database.write(partial(store.note_evidence, attempt_id=attempt.attempt_id, evidence=evidence))
+
+
+async def _watched(work: Coroutine[Any, Any, Finished], watch: Watch) -> Finished:
+    """Await the launcher, and end it where time alone, or the provider's proxy, says stop."""
+    running = asyncio.ensure_future(work)
+    try:
+        while not running.done():
+            await asyncio.wait({running}, timeout=TICK_SECONDS)
+            stop = None if running.done() else watch.tick()
+            if stop is not None:
+                running.cancel()
+                await asyncio.wait({running})
+                return Finished(None, stopped=stop) if running.cancelled() else running.result()
+        return running.result()
+    finally:
+        if not running.done():
+            running.cancel()
+            await through(_over(running))
+
+
+async def _over(running: asyncio.Future[Finished]) -> None:
+    await asyncio.wait({running})
 
 
 def _said(finished: Finished) -> str:

@@ -36,7 +36,7 @@ class Desk:
     routes: tuple[RouteDefinition, ...] = ()
     folder: Path = Path()
     gather: Gather | None = None
-    _foreseen: OrderedDict[str, Routed] = field(default_factory=OrderedDict)
+    _foreseen: OrderedDict[str, Routed | None] = field(default_factory=OrderedDict)
 
     def read(self, args: Json) -> NewMaidRun:
         """The task of a call. Raises ButlerError ``invalid_request`` or ``forbidden`` for what can't be done."""
@@ -73,26 +73,35 @@ class Desk:
         Raises:
             ButlerError: the call can't be carried out at all.
         """
-        read = self.read(args)
+        try:
+            read = self.read(args)
+        except ButlerError:
+            self._keep(args, None)
+            raise
         task = Task("", read.intent, read.instruction, Path(read.project_root), read.constraints, None,
                     args.get("maid_id"))  # fmt: skip
         facts = await self.gather(task) if self.gather is not None else _by_words(args)
         routed = route(facts, self.routes, self.registry)
+        self._keep(args, routed)
+        return routed
+
+    def _keep(self, args: Json, routed: Routed | None) -> None:
         self._foreseen[canonical_json(args)] = routed
         while len(self._foreseen) > MOST_FORESEEN:
             self._foreseen.popitem(last=False)
-        return routed
 
     def verdict_for(self, args: Json) -> Verdict:
         """Whether starting needs to be asked about: the maid's `launch_verdict`; what is not delegated starts nothing.
 
         What can't be carried out is allowed as well: it comes back with what is wrong with it.
         """
+        key = canonical_json(args)
         try:
-            routed = self._foreseen.get(canonical_json(args)) or route(_by_words(args), self.routes, self.registry)
+            seen = key in self._foreseen
+            routed = self._foreseen[key] if seen else route(_by_words(args), self.routes, self.registry)
         except ButlerError:
             return "allow"
-        return routed.maid.launch_verdict if routed.maid is not None else "allow"
+        return routed.maid.launch_verdict if routed is not None and routed.maid is not None else "allow"
 
 
 def _by_words(args: Json) -> Facts:

@@ -32,6 +32,7 @@ log = structlog.get_logger("butler.maids")
 SESSION_COMPLETE = "session_complete"
 MOST_CONFLICTS = 20
 MOST_SIDE = 4000
+MOST_DIFF = 64 * 1024
 REJECTED = "A person rejected the diff; nothing was applied."
 
 
@@ -74,8 +75,13 @@ class Reviewing:
             "maid_run_id": run.maid_run_id, "maid_id": run.maid_id, "intent": run.intent,
             "project_root": run.project_root, "summary": str(last.get("claim") or "")[:2000],
             "changed_files": diff["changes"], "checks": last.get("checks") or [],
-            "attempts": [_line(one) for one in attempts], "diff": diff["text"], "diff_sha256": diff["sha256"],
+            "attempts": [_line(one) for one in attempts], "diff": diff["text"][:MOST_DIFF],
+            "diff_sha256": diff["sha256"],
         }  # fmt: skip
+        if diff.get("is_cut") or len(diff["text"]) > MOST_DIFF:
+            args["diff_is_cut"] = f"Only the beginning is shown; GET /maid-runs/{run.maid_run_id} has more of it."
+        if diff.get("notes"):
+            args["notes"] = diff["notes"]
         if diff.get("conflict"):
             args["conflicts"] = diff["conflict"]
         return args

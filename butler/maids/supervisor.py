@@ -234,6 +234,8 @@ class Supervisor:
         await self.interrupt(None)
         for run in await self._database.read(store.unfinished):
             attempts = await self._database.read(partial(store.attempts_of, maid_run_id=run.maid_run_id))
+            for attempt in attempts[-1:]:
+                await self.means.sweep(f"{attempt.attempt_id}-check")
             await self._reviewing.go_on_applying(run, attempts)
 
     async def sweep_leftovers(self) -> None:

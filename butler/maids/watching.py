@@ -70,6 +70,10 @@ class Watch:
         self._tell(event)
         return self._stop or self._detector.event(event)
 
+    def tick(self) -> Stop | None:
+        """Look at the time; asked every few seconds."""
+        return self._stop or self._detector.tick()
+
     def trouble(self, trouble: ProviderTrouble) -> None:
         """What the proxy saw between the agent and its provider."""
         self._stop = self._stop or self.event(trouble)

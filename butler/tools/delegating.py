@@ -61,6 +61,7 @@ _COMPLETE_SCHEMA: Json = {
         "checks": {"type": "array", "items": {"type": "object"}},
         "attempts": {"type": "array", "items": {"type": "object"}},
         "diff": {"type": "string"}, "diff_sha256": {"type": "string"}, "conflicts": {"type": "array"},
+        "diff_is_cut": {"type": "string"}, "notes": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["maid_run_id", "diff", "diff_sha256"],
     "additionalProperties": False,

@@ -166,6 +166,7 @@ def test_a_conflict_shows_both_sides_and_can_be_tried_again(shop: MaidShop, owne
 
 
 def test_cancelling_ends_the_maid_and_all_its_children(shop: MaidShop, owner: Client) -> None:
+    (shop.state / "began").unlink(missing_ok=True)
     ids = shop.begin(owner, "slow work")
     wait_until((shop.state / "began").exists, "the maid has begun")
     assert owner.post(f"/maid-runs/{ids['maid_run_id']}/cancel", {}).status_code == 202
@@ -173,6 +174,16 @@ def test_cancelling_ends_the_maid_and_all_its_children(shop: MaidShop, owner: Cl
     task = owner.get(f"/maid-runs/{ids['maid_run_id']}")
     assert task["status"] == "cancelled"
     assert [one["status"] for one in task["attempts"]] == ["cancelled"]
+    assert not shop.grandchild_lives()
+    assert shop.folders == [] and shop.worktrees == []
+
+
+def test_deleting_the_thread_ends_the_maid_and_leaves_nothing(shop: MaidShop, owner: Client) -> None:
+    (shop.state / "began").unlink(missing_ok=True)
+    ids = shop.begin(owner, "slow work")
+    wait_until((shop.state / "began").exists, "the maid has begun")
+    assert owner.request("DELETE", f"/threads/{ids['thread_id']}").status_code == 204
+    refused(owner.request("GET", f"/maid-runs/{ids['maid_run_id']}"), 404, "not_found")
     assert not shop.grandchild_lives()
     assert shop.folders == [] and shop.worktrees == []
 

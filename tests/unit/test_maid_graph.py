@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from butler.maids.contract import Finished, Launch, ProviderTrouble, Stop, Watcher
+import pytest
+
+from butler.maids import attempting
+from butler.maids.contract import Finished, Launch, ProviderTrouble, Stop, ToolUse, Watcher
 from butler.types import Json
 from config.maid_types import Limits
 from tests.support.headless import says
@@ -162,3 +165,42 @@ async def test_finished_sub_graphs_leave_no_checkpoints(tmp_path: Path) -> None:
         await approve_review(house, state)
         await saver.aprune(["thread"])  # type: ignore[union-attr]
         assert await saver.threads() == {"thread": 1}  # type: ignore[union-attr]
+
+
+async def test_a_maid_that_may_not_start_unasked_waits_and_ends_with_a_no(tmp_path: Path) -> None:
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("a pity"), launch_verdict="approve") as house:
+        state = await house.brain.say("please")
+        assert tools_of(state) == ["delegate"]
+        assert house.fake.launches == []
+        [waiting] = await house.brain.pending()
+        await house.brain.decide(waiting, "reject")
+        state = await house.brain.go()
+        assert state["ending"]["reply"] == "a pity" and house.fake.launches == []
+
+
+async def test_what_can_not_be_done_at_all_asks_nobody(tmp_path: Path) -> None:
+    wrong = ("delegate", {"intent": "work", "instruction": "do it", "project_root": "/nowhere"}, "call-w")
+    named = ("delegate", {"intent": "work", "instruction": "do it", "maid_id": "m"}, "call-n")
+    async with maid_brain(tmp_path, [works], says("", wrong, named), says("ok"), launch_verdict="approve") as house:
+        state = await house.brain.say("please")
+        assert state["ending"]["reply"] == "ok"
+        told = [message["content"] for message in state["messages"] if message["role"] == "tool"]
+        assert "project_roots" in told[0] and "not yours to choose" in told[1]
+
+
+async def test_time_alone_can_end_an_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempting, "TICK_SECONDS", 0.02)
+    gone = asyncio.Event()
+
+    async def hangs(launch: Launch, watcher: Watcher) -> Finished:
+        watcher.event(ToolUse("c", "execute", "npm start", "in_progress"))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            gone.set()
+        return Finished(0)
+
+    async with maid_brain(tmp_path, [hangs], says("", DELEGATE), says("ok"), limits=Limits(silence=0.01)) as house:
+        await house.brain.say("please")
+        assert gone.is_set()
+        assert [one.failure_class for one in await house.attempts()] == ["hung_foreground"] * 2
