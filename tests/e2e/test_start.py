@@ -17,7 +17,7 @@ from tests.support.workshop import tool
 
 
 @pytest.fixture
-def make_butler(make_butler: MakeButler) -> MakeButler:
+def make_program(make_butler: MakeButler) -> MakeButler:
     """Installations whose processes are ``python server.py``, as a person starts it."""
 
     def make(*, with_model: bool = True, **env: str) -> ButlerServer:
@@ -48,8 +48,8 @@ def test_the_first_start_makes_the_owners_token_and_the_second_keeps_it(make_but
     assert token not in server.stderr
 
 
-def test_an_interrupt_from_the_keyboard_ends_it_cleanly(make_butler: MakeButler) -> None:
-    server = make_butler().start()
+def test_an_interrupt_from_the_keyboard_ends_it_cleanly(make_program: MakeButler) -> None:
+    server = make_program().start()
     assert server.process is not None
     server.process.send_signal(signal.SIGINT)
     assert server.died() == 0
@@ -79,8 +79,8 @@ def test_every_fault_of_the_files_is_named_with_file_line_and_key(make_butler: M
     assert "'rules'" in policy
 
 
-def test_a_bad_setting_is_named(make_butler: MakeButler) -> None:
-    server = make_butler(BUTLER_MAX_TOOL_ROUNDS="many")
+def test_a_bad_setting_is_named(make_program: MakeButler) -> None:
+    server = make_program(BUTLER_MAX_TOOL_ROUNDS="many")
     server.launch()
     assert server.process is not None and server.process.stdout is not None
     with server.process.stdout as output:
