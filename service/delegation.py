@@ -11,7 +11,9 @@ from butler.maids.conditions import Facts, needs_files
 from butler.maids.contract import Launcher, Task
 from butler.maids.desk import Desk
 from butler.maids.facts import health_of_all, project_files
+from butler.maids.history import known_of_maids
 from butler.maids.launching.choose import launcher_for
+from butler.maids.launching.headless import Settings
 from butler.maids.means import Means
 from butler.maids.provider import ProviderAccessFactory
 from butler.maids.supervisor import Supervisor
@@ -24,15 +26,19 @@ from config.maid_types import MaidDefinition, MaidRegistryFile, RouteDefinition
 
 def desk_of(
     registry: MaidRegistryFile, routes: tuple[RouteDefinition, ...], folder: Path,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None, database: Database | None = None,
 ) -> Desk:  # fmt: skip
-    """The desk over these files; without `environ` it routes by words alone, for looking at."""
+    """The desk over these files; without `environ` and `database` it routes by words alone, for looking at."""
 
     async def gather(task: Task) -> Facts:
         wanted = any(needs_files(route) for route in routes if route.intent == task.intent)
         files = await project_files(task.project_root) if wanted else None
         health = await asyncio.to_thread(health_of_all, registry, environ or {})
-        return Facts(task.intent, task.instruction, task.project_root, files, health=health, maid_id=task.maid_id)
+        success, adoption = await database.read(known_of_maids) if database is not None else ({}, {})
+        return Facts(
+            task.intent, task.instruction, task.project_root, files, health=health, success=success,
+            adoption=adoption, maid_id=task.maid_id,
+        )  # fmt: skip
 
     return Desk(registry, routes, folder, gather if environ is not None else None)
 
@@ -48,8 +54,11 @@ def supervisor_of(
 ) -> Supervisor:  # fmt: skip
     """The supervisor of a house."""
 
+    # What the sandbox shows of Butler's own folder is the attempt's part alone.
+    settings = Settings(hidden=(data_dir.absolute(),))
+
     def launcher(maid: MaidDefinition) -> Launcher:
-        return launcher_for(maid)
+        return launcher_for(maid, settings)
 
     return Supervisor(
         Means(

@@ -59,9 +59,9 @@ class Configuration:
         """All tools, for looking at; the built-in ones run only from `build_faculties` on."""
         return ToolRegistry([house_tools(None, Redactor([])), maid_tools(self.desk()), *self.toolsets])
 
-    def desk(self, environ: Mapping[str, str] | None = None) -> Desk:
-        """What reads calls of `delegate`; without `environ` for looking at."""
-        return desk_of(self.maids, self.routes, self.settings.config_dir.absolute(), environ)
+    def desk(self, environ: Mapping[str, str] | None = None, database: Database | None = None) -> Desk:
+        """What reads calls of `delegate`; without `environ` and `database` for looking at."""
+        return desk_of(self.maids, self.routes, self.settings.config_dir.absolute(), environ, database)
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str], *, channels: bool = True) -> Configuration:
@@ -153,7 +153,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     model_config = ModelConfig.from_settings(settings)
     model = ModelGateway(model_config) if model_config else None
     redactor = configuration.redactor(environ)
-    desk = configuration.desk(environ)
+    desk = configuration.desk(environ, database)
     tools = ToolRegistry([house_tools(database, redactor), maid_tools(desk), *configuration.toolsets])
     judge = Judge(configuration.policy, tools, redactor)
     return Faculties(

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.maids import store
 from butler.maids.checking import DIFFS, OBSERVATIONS, Checking, diff_document
-from butler.maids.contract import Finished, Launch, Stop
+from butler.maids.contract import Finished, Launch, Stop, Tokens
 from butler.maids.events import Emit, tell
 from butler.maids.evidence import ended, fitted, launched
 from butler.maids.launching.environment import attempt_environment
@@ -154,7 +155,6 @@ class Attempting:
                     access = await stack.enter_async_context(
                         self._means.access(maid.endpoint, key, maid.limits, watch.trouble, watch.over_limit)
                     )
-                watch.access = access
                 environment = attempt_environment(
                     maid, attempt_id=attempt.attempt_id, tree=tree, home=home, temp=temp,
                     environ=self._means.environ, access=access,
@@ -163,7 +163,10 @@ class Attempting:
                     attempt.attempt_id, maid, self._means.desk.task(run), prompt, prompt_file, tree, home, temp,
                     environment.variables,
                 )  # fmt: skip
-                return await _watched(self._means.launcher_for(maid).run(launch, watch), watch)
+                watch.missing = environment.missing
+                finished = await _watched(self._means.launcher_for(maid).run(launch, watch), watch)
+                spent = access.spent() if access is not None else Tokens()
+                return finished if finished.tokens != Tokens() else replace(finished, tokens=spent)
         except (ButlerError, OSError, ValueError) as error:
             return Finished(None, stopped=Stop("launch_error", f"It could not be started: {error}"))
         except Exception as error:

@@ -25,7 +25,6 @@ from butler.maids.events import Emit, tell
 from butler.maids.means import Means
 from butler.maids.observation import Observation
 from butler.maids.permissions import Waking
-from butler.maids.provider import ProviderAccess
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.worktree import Workspace
 from butler.people import Principal
@@ -61,7 +60,8 @@ class Watch:
         self._tree = Workspace.from_json(run.workspace or {}).tree
         place = means.attempt_folder(run, attempt.number)
         self._detector = detector_for(maid.limits, self._tree, (place / "home", place / "temp"))
-        self.access: ProviderAccess | None = None
+        self.missing: tuple[str, ...] = ()
+        """Variables that the maid's row wants and that are not set."""
 
     def event(self, event: MaidEvent) -> Stop | None:
         """Note an event; a `Stop` where the attempt must end."""
@@ -106,7 +106,8 @@ class Watch:
 
     def evidence(self) -> Json:
         """What was seen from here."""
-        return {"argv": list(self._argv), "permissions": list(self._permissions)}
+        missing = {"missing_variables": list(self.missing)} if self.missing else {}
+        return {"argv": list(self._argv), "permissions": list(self._permissions), **missing}
 
     def observation(self, finished: Finished, diff: Diff | None, outside: Sequence[str]) -> Observation:
         """All that is known of the attempt, its checks apart."""

@@ -39,6 +39,11 @@ def decide(owner: Client, task: Json, decision: str, **more: str) -> None:
     assert response.status_code == 200, response.text
 
 
+def nothing_is_left(shop: MaidShop) -> None:
+    """Cleaning up follows the outcome."""
+    wait_until(lambda: not shop.folders and not shop.worktrees, "the trees of the task are gone")
+
+
 def test_an_approved_diff_is_applied_once_and_everything_is_cleaned_up(shop: MaidShop, owner: Client) -> None:
     ids = shop.begin(owner, "good work")
     waiting = when_task(owner, ids["maid_run_id"], "waiting_approval")
@@ -55,7 +60,7 @@ def test_an_approved_diff_is_applied_once_and_everything_is_cleaned_up(shop: Mai
     assert shop.out() == "formatted\n"
     outcome = owner.when_run(ids["run_id"], "done")
     assert "scripted" in outcome["reply"]
-    assert shop.folders == [] and shop.worktrees == []
+    nothing_is_left(shop)
     assert owner.approval(shown["action_id"])["execution"] == "done"
 
 
@@ -79,7 +84,8 @@ def test_a_maid_that_only_talks_fails_with_evidence(
     assert task["reason"]
     outcome = owner.when_run(ids["run_id"], "done")
     assert kind in outcome["reply"]
-    assert shop.out() is None and shop.folders == [] and shop.worktrees == []
+    assert shop.out() is None
+    nothing_is_left(shop)
 
 
 def test_a_maid_that_fails_twice_is_asked_a_third_time(shop: MaidShop, owner: Client) -> None:
@@ -115,7 +121,8 @@ def test_a_rejected_diff_leaves_the_project_as_it_was(shop: MaidShop, owner: Cli
     task = when_task(owner, ids["maid_run_id"], "failed", "cancelled", "succeeded")
     assert task["status"] == "failed" and "rejected" in task["reason"]
     owner.when_run(ids["run_id"], "done")
-    assert shop.out() is None and shop.folders == [] and shop.worktrees == []
+    assert shop.out() is None
+    nothing_is_left(shop)
 
 
 def test_a_reason_beside_a_reject_is_one_more_attempt(shop: MaidShop, owner: Client) -> None:
@@ -141,7 +148,8 @@ def test_what_a_person_took_as_done_is_not_applied(shop: MaidShop, owner: Client
     decide(owner, when_task(owner, ids["maid_run_id"], "waiting_approval"), "respond", response="I did it by hand")
     assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
     owner.when_run(ids["run_id"], "done")
-    assert shop.out() is None and shop.folders == []
+    assert shop.out() is None
+    nothing_is_left(shop)
 
 
 def test_a_conflict_shows_both_sides_and_can_be_tried_again(shop: MaidShop, owner: Client) -> None:
@@ -175,7 +183,18 @@ def test_cancelling_ends_the_maid_and_all_its_children(shop: MaidShop, owner: Cl
     assert task["status"] == "cancelled"
     assert [one["status"] for one in task["attempts"]] == ["cancelled"]
     assert not shop.grandchild_lives()
-    assert shop.folders == [] and shop.worktrees == []
+    nothing_is_left(shop)
+
+
+def test_a_task_that_waits_can_be_cancelled(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "good but late")
+    waiting = when_task(owner, ids["maid_run_id"], "waiting_approval")
+    assert owner.post(f"/maid-runs/{ids['maid_run_id']}/cancel", {}).status_code == 202
+    assert owner.when_run(ids["run_id"], "cancelled")["approvals"] == []
+    assert owner.get(f"/maid-runs/{ids['maid_run_id']}")["status"] == "cancelled"
+    assert owner.approval(waiting["approvals"][0]["action_id"])["status"] == "cancelled"
+    assert shop.out() is None
+    nothing_is_left(shop)
 
 
 def test_deleting_the_thread_ends_the_maid_and_leaves_nothing(shop: MaidShop, owner: Client) -> None:
@@ -185,7 +204,7 @@ def test_deleting_the_thread_ends_the_maid_and_leaves_nothing(shop: MaidShop, ow
     assert owner.request("DELETE", f"/threads/{ids['thread_id']}").status_code == 204
     refused(owner.request("GET", f"/maid-runs/{ids['maid_run_id']}"), 404, "not_found")
     assert not shop.grandchild_lives()
-    assert shop.folders == [] and shop.worktrees == []
+    nothing_is_left(shop)
 
 
 def test_bad_input_is_refused_at_once(shop: MaidShop, owner: Client) -> None:

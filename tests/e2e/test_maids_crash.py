@@ -36,7 +36,7 @@ def check_done(shop: MaidShop, owner: Client, ids: Json) -> Json:
     assert task["status"] == "succeeded", task
     assert owner.when_run(ids["run_id"], "done", "failed")["status"] == "done"
     assert shop.out() == "formatted\n"
-    assert shop.folders == [] and shop.worktrees == []
+    wait_until(lambda: not shop.folders and not shop.worktrees, "the trees of the task are gone")
     return task
 
 

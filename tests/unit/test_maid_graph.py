@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from butler.approvals import deadlines
+from butler.clock import stamp_in
 from butler.maids import attempting
+from butler.maids.conditions import Success
 from butler.maids.contract import Finished, Launch, ProviderTrouble, Stop, ToolUse, Watcher
+from butler.maids.history import success_of_all
 from butler.types import Json
-from config.maid_types import Limits
+from config.maid_types import Limits, VerificationProfile
 from tests.support.headless import says
 from tests.support.maid_brain import MaidBrain, asking, maid_brain, works
 from tests.support.parts import rule
@@ -204,3 +209,41 @@ async def test_time_alone_can_end_an_attempt(tmp_path: Path, monkeypatch: pytest
         await house.brain.say("please")
         assert gone.is_set()
         assert [one.failure_class for one in await house.attempts()] == ["hung_foreground"] * 2
+
+
+async def test_without_any_check_it_is_unverified_and_never_a_success(tmp_path: Path) -> None:
+    unchecked = VerificationProfile()
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok"), verification_profile=unchecked) as house:
+        state = await approve_review(house, await house.brain.say("please"))
+        assert [one.status for one in await house.tasks()] == ["unverified"]
+        assert (house.project / "out.txt").exists()
+        assert "nothing was checked" in state["messages"][-2]["content"]
+
+
+async def test_what_is_right_already_needs_no_diff_and_no_question(tmp_path: Path) -> None:
+    async def idle(launch: Launch, watcher: Watcher) -> Finished:
+        return Finished(0)
+
+    async with maid_brain(tmp_path, [idle], says("", DELEGATE), says("ok")) as house:
+        (house.project / "out.txt").write_text("done\n")
+        state = await house.brain.say("please")
+        assert tools_of(state) == []
+        assert [one.status for one in await house.tasks()] == ["succeeded"]
+
+
+async def test_nobody_answers_about_the_diff_in_time(tmp_path: Path) -> None:
+    soon = replace(rule("soon", "session_complete", "approve"), expires_in=0.001)
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok"), rules=[soon]) as house:
+        await house.brain.say("please")
+        await house.database.write(lambda connection: deadlines.expire_due(connection, stamp_in(1)))
+        state = await house.brain.go()
+        assert state["ending"]["reply"] == "ok"
+        [task] = await house.tasks()
+        assert task.status == "failed" and "nobody answered" in task.reason
+        assert not (house.project / "out.txt").exists()
+
+
+async def test_past_success_counts_for_routes(tmp_path: Path) -> None:
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok")) as house:
+        await approve_review(house, await house.brain.say("please"))
+        assert await house.database.read(success_of_all) == {"m": Success(1, 1)}
