@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from butler.approvals import ledger
 from butler.approvals.show import approval
 from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.maids import store
+from butler.maids.evaluation.records import adoption_of_all
 from butler.maids.overview import maid_documents
 from butler.maids.store import Attempt, MaidRun
 from butler.people import Principal
 from butler.storage import conversations
 from butler.storage.conversations import Run
-from butler.storage.maid_tables import maid_evaluations
 from butler.tools.delegating import DELEGATE
 from butler.types import Json
-from config.maid_types import Adoption
 from service.approvals import encode_cursor
 from service.butler import ButlerService
 from service.carried import carried_through
@@ -164,10 +162,3 @@ def evidence_of(attempt: Attempt) -> Json:
         "spends": attempt.spends, "failure_class": attempt.failure_class, "started_at": attempt.started_at,
         "finished_at": attempt.finished_at, **evidence,
     }  # fmt: skip
-
-
-def adoption_of_all(connection: Connection) -> Mapping[str, Adoption]:
-    """What the newest evaluation of each maid found."""
-    newest = select(func.max(maid_evaluations.c.seq)).group_by(maid_evaluations.c.maid_id)
-    query = select(maid_evaluations.c.maid_id, maid_evaluations.c.adoption).where(maid_evaluations.c.seq.in_(newest))
-    return {row.maid_id: row.adoption for row in connection.execute(query)}

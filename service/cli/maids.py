@@ -15,6 +15,7 @@ from rich.table import Table
 
 from butler.errors import ButlerError
 from butler.maids.conditions import Facts, needs_files
+from butler.maids.evaluation.records import adoption_of_all
 from butler.maids.facts import health_of_all, project_files
 from butler.maids.overview import maid_documents, root_documents, warnings
 from butler.maids.projects import resolve_project
@@ -27,6 +28,8 @@ from config.maids_file import read_maids_file
 from config.problems import ConfigError, Problem
 from config.routes_file import read_routes_file
 from config.settings import Settings, load_settings
+from service.cli.common import open_database
+from service.cli.evaluate import evaluate_maid
 from service.cli.exits import USAGE
 from service.cli.maids_remote import run, show
 from service.cli.plain import json_document, visible
@@ -35,7 +38,10 @@ NONE = "\u2013"
 COLUMNS = ("maid", "kind", "model", "provider", "enabled", "routes", "adoption", "program", "environment")
 OUTCOMES: Mapping[str, str] = {"won": "won", "did_not_hold": "does not hold", "came_later": "comes later"}
 
-maids_app = typer.Typer(help="Look at maids and routes, and what is wrong with them.", no_args_is_help=True)
+maids_app = typer.Typer(
+    help="Look at maids and routes, what is wrong with them, and how maids do.", no_args_is_help=True
+)
+maids_app.command("evaluate")(evaluate_maid)
 maids_app.command("run")(run)
 maids_app.command("show")(show)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -64,8 +70,11 @@ class Read:
 
 
 def known_adoption(settings: Settings) -> Mapping[str, Adoption]:
-    """What evaluations found each maid to be, by maid_id (D13)."""
-    return {}
+    """What evaluations found each maid to be, by maid_id (D13); nothing where there is no database yet."""
+    if not settings.database_path.exists():
+        return {}
+    with open_database(settings) as database:
+        return database.write_now(adoption_of_all)
 
 
 def read_files() -> Read:
