@@ -166,7 +166,10 @@ class Attempting:
                 watch.missing = environment.missing
                 finished = await _watched(self._means.launcher_for(maid).run(launch, watch), watch)
                 spent = access.spent() if access is not None else Tokens()
-                return finished if finished.tokens != Tokens() else replace(finished, tokens=spent)
+                # The proxy sees every request; tokens only where the provider tells them.
+                counted = spent if spent.input_tokens or spent.output_tokens else finished.tokens
+                most = max(spent.model_requests, finished.tokens.model_requests)
+                return replace(finished, tokens=replace(counted, model_requests=most))
         except (ButlerError, OSError, ValueError) as error:
             return Finished(None, stopped=Stop("launch_error", f"It could not be started: {error}"))
         except Exception as error:

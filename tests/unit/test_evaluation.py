@@ -42,16 +42,8 @@ async def tried(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str, *names:
     return found
 
 
-async def test_a_maid_that_does_everything_is_a_default_candidate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = await tried(tmp_path, monkeypatch, "perfect")
-    assert found.adoption == "default_candidate", found
-    assert [one.status for one in found.trials] == ["succeeded", "succeeded", "succeeded", "failed", "succeeded"]
-
-
 async def test_a_maid_that_only_says_so_is_not_adopted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = await tried(tmp_path, monkeypatch, "liar")
+    found = await tried(tmp_path, monkeypatch, "liar", "create_file", "contradiction", "outside_wish")
     assert found.adoption == "not_adopted"
     assert found.totals.supervised == 0.0
     assert {name for one in found.trials for name in one.failures} == {"false_completion"}
