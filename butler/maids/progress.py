@@ -10,6 +10,7 @@ from butler.maids.contract import FailureClass
 from butler.maids.store import Attempt, MaidRun
 
 Step = Literal["route", "prepare", "permission", "attempt", "verify", "review", "apply", "report"]
+MOST_DETAIL = 300
 MOST_ROWS_MORE = 12
 """Attempts that don't count (a provider's trouble, a slow person) are bounded too: so many beyond the others."""
 
@@ -61,7 +62,7 @@ def _room(run: MaidRun, attempts: Sequence[Attempt], bounds: Bounds) -> Next | N
     most = bounds.max_attempts + run.extra_attempts
     spent = sum(one.spends for one in attempts)
     if spent >= most:
-        return Next("report", f"All {most} attempts are spent; the last one ended as {_named(attempts[-1])}.")
+        return Next("report", f"All {most} attempts are spent; the last one ended as {_named(attempts[-1])}")
     if len(attempts) >= most + MOST_ROWS_MORE:
         return Next("report", f"It was started {len(attempts)} times without an end.")
     return None
@@ -82,15 +83,18 @@ def _after_failure(run: MaidRun, attempts: Sequence[Attempt], bounds: Bounds) ->
             return Next("report", f"The model provider failed {row} times in a row.")
         return _room(run, attempts, bounds) or Next("attempt")
     if not bounds.may_retry(kind):
-        return Next("report", f"The attempt ended as {kind}; another one would not help.")
+        return Next("report", f"The attempt ended as {_named(last)} Another one would not help.")
     earlier = [one for one in attempts[:-1] if one.spends and one.status == "failed"]
     if earlier and _alike(earlier[-1], last):
-        return Next("report", f"Two attempts failed in the same way ({kind}).")
+        return Next("report", f"Two attempts failed in the same way: {_named(last)}")
     return _room(run, attempts, bounds) or Next("attempt")
 
 
 def _named(attempt: Attempt) -> str:
-    return attempt.failure_class or attempt.status
+    """How an attempt ended, with what was seen."""
+    detail = str((attempt.evidence.get("failure") or {}).get("detail") or "")[:MOST_DETAIL]
+    kind = attempt.failure_class or attempt.status
+    return f"{kind}: {detail.rstrip('.')}." if detail else f"{kind}."
 
 
 def _alike(one: Attempt, other: Attempt) -> bool:

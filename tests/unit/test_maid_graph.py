@@ -44,7 +44,7 @@ async def test_a_task_parks_on_its_diff_and_goes_on_by_what_the_ledger_says(tmp_
         assert (house.project / "out.txt").read_text() == "done\n"
         assert len(house.fake.launches) == 1
         told = state["messages"][-2]["content"]
-        assert '"status": "succeeded"' in told and "<maid>I did it</maid>" in told
+        assert "Status: succeeded." in told and "\nI did it\n</maid-" in told
 
 
 async def test_a_request_that_is_answered_in_time_does_not_stop_the_maid(tmp_path: Path) -> None:
