@@ -18,6 +18,7 @@ from butler.errors import ButlerError
 from butler.maids import store
 from butler.maids.attempting import Attempting
 from butler.maids.checking import Checking
+from butler.maids.closing import withdraw_requests
 from butler.maids.events import Emit, tell
 from butler.maids.means import Means
 from butler.maids.permissions import Waking, is_request_of
@@ -25,7 +26,7 @@ from butler.maids.progress import Bounds, Next, next_step
 from butler.maids.reporting import told
 from butler.maids.reviewing import Reviewing
 from butler.maids.store import Attempt, MaidRun
-from butler.maids.worktree import Workspace, leftovers, prepare, remove
+from butler.maids.worktree import Workspace, leftovers, mend, prepare, remove
 from butler.maids.worktree.removing import remove_tree
 from butler.people import Principal
 from butler.types import Json, ToolResult
@@ -141,8 +142,13 @@ class Supervisor:
         if last is not None and last.status == "running" and last.finished_at is None:
             await self.interrupt([run.run_id])
             return
-        if next_step(run, attempts, self.bounds(run)).step in ("attempt", "permission"):
+        if next_step(run, attempts, self.bounds(run)).step not in ("attempt", "permission"):
+            return
+        if await mend(Workspace.from_json(run.workspace or {})):
             await self._attempting.run(run, attempts, person, emit, waking)
+        else:
+            # The maid before has removed its own tree: a fresh one comes first.
+            await self._database.write(partial(_set_aside, run=run, last=last))
 
     async def verify(self, maid_run_id: str, emit: Emit) -> None:
         """Look at what an attempt has done, and settle it."""
@@ -187,6 +193,7 @@ class Supervisor:
             action = ledger.get(connection, action_id)
             if action is None:
                 raise LookupError(action_id)
+            withdraw_requests(connection, run)
             if action.execution == "started":
                 text = self.means.redactor.text(told(run, attempts))
                 result = ToolResult(text, is_error=run.status in ("failed", "cancelled"))
@@ -267,6 +274,13 @@ def task_of(connection: Connection, maid_run_id: str) -> tuple[MaidRun, list[Att
     if run is None:
         raise LookupError(f"the maid run {maid_run_id} is gone")
     return run, store.attempts_of(connection, maid_run_id)
+
+
+def _set_aside(connection: Connection, run: MaidRun, last: Attempt | None) -> None:
+    if last is not None:
+        store.set_aside(connection, last)
+    else:
+        store.change(connection, run.maid_run_id, workspace=None, diff=None)
 
 
 def _refused(connection: Connection, action: Action, why: str) -> None:

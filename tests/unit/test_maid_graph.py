@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from butler.approvals import deadlines
+from butler.approvals import deadlines, ledger
 from butler.clock import stamp_in
 from butler.maids import attempting
 from butler.maids.conditions import Success
@@ -247,3 +247,15 @@ async def test_past_success_counts_for_routes(tmp_path: Path) -> None:
     async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok")) as house:
         await approve_review(house, await house.brain.say("please"))
         assert await house.database.read(success_of_all) == {"m": Success(1, 1)}
+
+
+async def test_a_request_that_nobody_needs_any_more_leaves_the_inbox(tmp_path: Path) -> None:
+    acts = [asking(), works]
+    async with maid_brain(tmp_path, acts, says("", DELEGATE), says("ok")) as house:
+        await house.brain.say("please")
+        [asked] = await house.brain.pending()
+        await house.brain.decide(asked, "approve")  # but the next run does without
+        await approve_review(house, await house.brain.go())
+        stored = await house.database.read(lambda connection: ledger.get(connection, asked.action_id))
+        assert stored is not None and (stored.status, stored.execution) == ("cancelled", "none")
+        assert await house.brain.pending() == []
