@@ -18,6 +18,8 @@ import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
 from butler.errors import ButlerError, ConfigError
+from butler.maids.launching.orphans import adopt_orphans, reap_orphans
+from butler.undumpable import close_to_others
 from config.environment import read_environment
 from config.settings import load_settings, unknown_variables
 from service.address import forget_url, local_url, write_url
@@ -74,6 +76,8 @@ class HouseServer(uvicorn.Server):
 def main() -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status: 2 when the configuration does not allow a start."""
     _set_up_logging()
+    # First of all: from here on, what runs as the same user can't read the secrets out of this process.
+    close_to_others()
     try:
         environment = read_environment()
         for unknown in unknown_variables():
@@ -127,9 +131,13 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
                 loop.call_later(STREAMS_GRACE_SECONDS, house.service.runs.logs.close)
 
             stopper = asyncio.create_task(stop_when_asked())
+            # What a maid leaves by killing its keeper comes here instead of getting away.
+            reaper = asyncio.create_task(reap_orphans()) if adopt_orphans() else None
             if not stopping.is_set():
                 await server.serve(sockets=[listener])
             stopper.cancel()
+            if reaper is not None:
+                reaper.cancel()
             forget_url(settings.data_dir)  # Before the lock goes: the file may be the next server's after that.
     return 0
 

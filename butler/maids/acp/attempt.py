@@ -213,6 +213,8 @@ class Attempt:
         await connection.close()
         await self._terminals.close()  # one may just have been made
         self._left_behind = process.left_behind + self._terminals.left_behind
+        if tampered := process.tampered or self._terminals.tampered:
+            self.halt.stop, self.halt.parked = Stop("policy_violation", tampered), False
         if self._prompt is not None:
             self._prompt.cancel()
             with suppress(asyncio.CancelledError, RequestError, ConnectionError, ValidationError):

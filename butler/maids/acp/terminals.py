@@ -89,6 +89,8 @@ class Terminals:
         self._made = 0
         self._closing = asyncio.Event()
         self.left_behind = 0
+        self.tampered: str | None = None
+        """What a command did to its keeper."""
 
     @property
     def running(self) -> bool:
@@ -175,6 +177,7 @@ class Terminals:
         terminal.exit_code = await terminal.process.wait()
         terminal.process.close()
         self.left_behind += terminal.process.left_behind
+        self.tampered = self.tampered or terminal.process.tampered
         terminal.ended.set()
 
     async def _read(self, terminal: Terminal, stream: asyncio.StreamReader) -> None:

@@ -104,7 +104,7 @@ class _Attempt:
         return Finished(
             exit_code,
             claim=self._speech.claim,
-            stopped=self._stop.result() if self._stop.done() else self._refused_by_sandbox(exit_code),
+            stopped=self._why_stopped(exit_code),
             stdout_tail=self._out.kept.tail(),
             stderr_tail=self._err.kept.tail(),
             output_bytes=self._meter.total,
@@ -112,6 +112,11 @@ class _Attempt:
             left_behind=self._process.left_behind,
             duration=time.monotonic() - started,
         )
+
+    def _why_stopped(self, exit_code: int | None) -> Stop | None:
+        if self._process.tampered is not None:
+            return Stop("policy_violation", self._process.tampered)
+        return self._stop.result() if self._stop.done() else self._refused_by_sandbox(exit_code)
 
     def close(self) -> None:
         """Let go of tasks and pipes."""

@@ -6,7 +6,8 @@ emptied environment. When the maid's own process has ended, the keeper ends all 
 Butler: when Butler closes it, or dies, everything is ended at once. It tells ``{"pid"}`` or ``{"errno", "message",
 "file"}`` at the start and ``{"exit", "left"}`` at the end, one JSON line each.
 
-What gets away: a maid that kills its keeper on purpose and then hides from the sweep; the sandbox is against that.
+A maid that kills its keeper on purpose leaves what it started to Butler itself (see `orphans.py`), which knows it by
+a limit that is set here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -27,6 +29,8 @@ PR_SET_CHILD_SUBREAPER = 36
 SETTLE_SECONDS = 0.2
 """How long what the maid leaves may take to end by itself."""
 END_SECONDS = 5.0
+MOST_MESSAGES = 819_200
+"""Bytes of message queues where there was no limit: Linux's own default."""
 
 
 class Keeper:
@@ -46,22 +50,23 @@ class Keeper:
     def run(self, command: list[str]) -> None:
         """Start the program, wait for its end, and end what it left behind."""
         try:
-            maid = subprocess.Popen(command, start_new_session=True)
+            maid = subprocess.Popen(command, start_new_session=True, preexec_fn=_mark)
         except OSError as error:
             self._tell(errno=error.errno, message=error.strerror, file=os.fsdecode(error.filename or ""))
             return
         self._tell(pid=maid.pid)
         _let_go_of_the_pipes()
+        ended: set[int] = set()
         while self._status is None:
             if not self._wait(None):
-                self._end_all(maid.pid)
+                ended |= self._end_all(maid.pid)
                 break
             self._reap(maid.pid)
         deadline = time.monotonic() + SETTLE_SECONDS
         while any(_descendants()) and (left := deadline - time.monotonic()) > 0 and self._wait(left):
             self._reap(maid.pid)
-        ended = self._end_all(maid.pid) - {maid.pid}
-        self._tell(exit=self._status, left=len(ended))
+        ended |= self._end_all(maid.pid)
+        self._tell(exit=self._status, left=len(ended - {maid.pid}))
 
     def _wait(self, seconds: float | None) -> bool:
         """Wait for a signal or the time; False if Butler wants the end or is gone."""
@@ -118,6 +123,15 @@ def _descendants() -> Iterator[int]:
             pending.append(pid)
             if state not in (b"Z", b"X"):
                 yield pid
+
+
+def _mark() -> None:
+    """In the maid, before its program: a hard limit below Butler's own, which what comes from it inherits."""
+    if hasattr(resource, "RLIMIT_MSGQUEUE"):  # Linux only
+        hard = resource.getrlimit(resource.RLIMIT_MSGQUEUE)[1]
+        lower = MOST_MESSAGES if hard == resource.RLIM_INFINITY else hard - 1
+        if lower >= 0:
+            resource.setrlimit(resource.RLIMIT_MSGQUEUE, (lower, lower))
 
 
 def _let_go_of_the_pipes() -> None:

@@ -21,6 +21,7 @@ from typing import IO, Any, Literal, TypeVar
 
 import psutil
 
+from butler.maids.launching.orphans import end_below, end_orphans
 from butler.tools.strays import kill_strays
 
 MARK = "MAID_RUN"
@@ -87,8 +88,11 @@ class MaidProcess:
         self.stdout = outputs[0].reader
         self.stderr = outputs[1].reader
         self.left_behind = 0
+        self.tampered: str | None = None
+        """What the maid did to its keeper, in words; known once it has ended."""
         self._attempt_id = attempt_id
         self._keeper = keeper
+        self._is_abandoned = False
         self._control, self._leash = control
         self._outputs = outputs
         try:
@@ -110,8 +114,12 @@ class MaidProcess:
         self._signal(signal.SIGTERM)
         if not await self._ended_within(graces.terminate):
             self._signal(signal.SIGKILL)
+            self._let_the_keeper_go_on()
             self._leash.write_eof()  # the keeper kills all the rest
             if not await self._ended_within(graces.kill):
+                self._let_the_keeper_go_on()
+                await asyncio.to_thread(end_below, self._keeper.pid)
+                self._is_abandoned = True
                 self._keeper.kill()
         return await self.wait()
 
@@ -145,17 +153,29 @@ class MaidProcess:
             if self._maid is not None and self._maid.is_running() and os.getpgid(self.pid) == self.pid:
                 os.killpg(self.pid, number)
 
+    def _let_the_keeper_go_on(self) -> None:
+        """A maid that stopped its keeper hopes to outlive it."""
+        with suppress(psutil.Error, OSError):
+            if psutil.Process(self._keeper.pid).status() == psutil.STATUS_STOPPED:
+                self.tampered = "It stopped the process that watches over it."
+                self._keeper.send_signal(signal.SIGCONT)
+
     async def _see_it_end(self) -> int | None:
         try:
             report = _report(await self._control.readline())
         finally:
             self._leash.close()  # also when all tasks are cancelled: then the keeper ends everything
-        if "exit" not in report:
+        is_lost = "exit" not in report
+        if is_lost:
             self._signal(signal.SIGKILL)  # the keeper was killed
         if self.stdin is not None:
             self.stdin.close()
-        await self._keeper.wait()
+        status = await self._keeper.wait()
+        if is_lost and status < 0 and not self._is_abandoned:
+            self.tampered = self.tampered or "It killed the process that watches over it."
         self.left_behind = report.get("left", 0) + await asyncio.to_thread(sweep, self._attempt_id)
+        if is_lost:
+            self.left_behind += await asyncio.to_thread(end_orphans)
         return report.get("exit")
 
 
