@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -23,13 +24,15 @@ from butler.maids.observation import Observation
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.verify.profile import merged
 from butler.maids.verify.run import verify
-from butler.maids.worktree import Workspace, diff
+from butler.maids.worktree import Fingerprint, Workspace, diff, fingerprint, outside_changes
 from butler.types import Json
 
 log = structlog.get_logger("butler.maids")
 
 OBSERVATIONS: TypeAdapter[Observation] = TypeAdapter(Observation)
 DIFFS: TypeAdapter[Diff] = TypeAdapter(Diff)
+MAIDS_DOING = frozenset({"too_large", "invalid_request", "forbidden"})
+"""Codes of errors that a maid can undo: too much, or what git can't look at."""
 
 
 class Checking:
@@ -44,24 +47,32 @@ class Checking:
         attempt = attempts[-1]
         seen = OBSERVATIONS.validate_python(attempt.evidence["observation"])
         tell(emit, run, attempt.number, "verifying", "")
+        before = await self.project_state(run)
         verification, fault = await self._verify(run, attempt, seen)
         seen = _with(seen, verification)
-        after = seen.diff
-        if verification is not None and verification.checks and run.workspace is not None:
+        after: Diff | Failure | None = seen.diff
+        if after is None or (verification is not None and verification.checks):
             # Checks may write into the tree; what a person is asked about is what is there now.
-            after = await self.take_diff(run) or seen.diff
+            after = await self.look(run)
+        if seen.diff is None and isinstance(after, Diff):
+            seen = replace(seen, diff=after)
         failure = classify(seen)
         if fault is not None and (failure is None or failure.failure_class == "unknown"):
             failure = Failure("verifier_error", fault)
+        if isinstance(after, Failure):
+            failure = _without_diff(failure, after)
         status: AttemptStatus = "failed" if failure is not None else "unverified"
         if failure is None and verification is not None and verification.outcome == "passed":
             status = "passed"
-        evidence = self._evidence(attempt, seen, verification, failure, after)
-        diff_json = diff_document(after) if after is not None else run.diff
-        if diff_json is not None:
-            await self._database.write(
-                partial(store.change, maid_run_id=run.maid_run_id, diff=self._means.redactor.json(diff_json))
-            )
+        outside = seen.outside
+        if before is not None and (now := await self.project_state(run)) is not None:
+            outside = tuple(dict.fromkeys((*outside, *outside_changes(before, now))))
+        evidence = self._evidence(attempt, seen, verification, failure, after, outside)
+        # One that can't be taken is no diff: neither an empty one nor that of an attempt before.
+        diff_json = diff_document(after) if isinstance(after, Diff) else None
+        await self._database.write(
+            partial(store.change, maid_run_id=run.maid_run_id, diff=self._means.redactor.json(diff_json))
+        )
         await self._database.write(
             partial(
                 store.settle_attempt, attempt_id=attempt.attempt_id, status=status, evidence=evidence,
@@ -104,27 +115,66 @@ class Checking:
             "LANG": environ.get("LANG", "C.UTF-8"), "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
 
+    async def look(self, run: MaidRun) -> Diff | Failure:
+        """What differs from the base now, or why that can't be told: then the attempt does not count as done."""
+        workspace = Workspace.from_json(run.workspace or {})
+        try:
+            return await diff(workspace)
+        except (ButlerError, OSError) as error:
+            log.warning("diff_not_taken", maid_run_id=run.maid_run_id, error=str(error))
+            found = error
+        if not await asyncio.to_thread(workspace.tree.is_dir):
+            return Failure("wrong_directory", "It removed the folder that it works in, and its work with it.")
+        if isinstance(found, ButlerError) and found.code in MAIDS_DOING:
+            return Failure("wrong_output", f"Its changes can't be taken: {found.detail}")
+        return Failure("verifier_error", f"Its changes can't be taken: {found}")
+
     async def take_diff(self, run: MaidRun) -> Diff | None:
         """What differs from the base now; None where it can't be taken."""
+        found = await self.look(run)
+        return found if isinstance(found, Diff) else None
+
+    async def project_state(self, run: MaidRun) -> Fingerprint | None:
+        """The state of the person's own files; None where it can't be taken."""
         try:
-            return await diff(Workspace.from_json(run.workspace or {}))
-        except (ButlerError, OSError, KeyError) as error:
-            log.warning("diff_not_taken", maid_run_id=run.maid_run_id, error=str(error))
+            return await fingerprint(self._means.desk.task(run).project_root, data_dir=self._means.folder.parent)
+        except (ButlerError, OSError) as error:
+            log.warning("project_not_looked_at", maid_run_id=run.maid_run_id, error=str(error))
             return None
 
     def _evidence(
         self, attempt: Attempt, seen: Observation, verification: Verification | None, failure: Failure | None,
-        after: Diff | None,
+        after: Diff | Failure | None, outside: tuple[str, ...],
     ) -> Json:  # fmt: skip
         evidence = {key: value for key, value in attempt.evidence.items() if key != "observation"}
+        taken = after if isinstance(after, Diff) else None
         evidence |= judged(verification, failure, seen.diff, seen.trouble)
-        if after is not None and (seen.diff is None or after.sha256 != seen.diff.sha256):
-            evidence |= {"changed_by_checks": [change.path for change in after.changes]}
+        if isinstance(after, Failure):
+            evidence["diff_fault"] = after.detail
+        if taken is not None and seen.diff is not None and taken.sha256 != seen.diff.sha256:
+            evidence["changed_by_checks"] = _differing(seen.diff, taken)
+        if outside:
+            evidence["changed_outside"] = list(outside)
         return fitted(evidence, self._means.redactor)
 
 
+def _differing(before: Diff, after: Diff) -> list[str]:
+    """Paths whose change is not the same in both; all where only contents differ."""
+    paths = sorted({change.path for change in {*before.changes} ^ {*after.changes}})
+    return paths or [change.path for change in after.changes]
+
+
+def _without_diff(found: Failure | None, lost: Failure) -> Failure:
+    """The failure of an attempt whose diff can't be taken."""
+    if found is None or found.failure_class == "unknown":
+        return lost
+    if lost.failure_class == "wrong_directory" and not kind_of(found.failure_class).stands:
+        return replace(lost, check=found.check)
+    return replace(found, detail=f"{found.detail} {lost.detail}"[:2_000])
+
+
 def _with(seen: Observation, verification: Verification | None) -> Observation:
-    return Observation(**{**vars(seen), "verification": verification})
+    return replace(seen, verification=verification)
 
 
 def diff_document(found: Diff) -> Json:

@@ -84,9 +84,13 @@ def _without_times(text: str) -> str:
 
 
 def _escaped(seen: Observation) -> str | None:
-    if not seen.outside:
+    outside = seen.outside
+    if seen.passed or (seen.verification is not None and seen.verification.outcome == "unverified"):
+        # The project's own files are edited by the person, too; who approves is told of them.
+        outside = tuple(path for path in outside if path.startswith(("/", ".git/")))
+    if not outside:
         return None
-    paths = ", ".join(seen.outside[:5]) + (f" and {len(seen.outside) - 5} more" if len(seen.outside) > 5 else "")
+    paths = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
     return f"It changed what is outside of the project's folder: {paths}."
 
 

@@ -82,6 +82,9 @@ class Reviewing:
             args["diff_is_cut"] = f"Only the beginning is shown; GET /maid-runs/{run.maid_run_id} has more of it."
         if diff.get("notes"):
             args["notes"] = diff["notes"]
+        for name in ("changed_outside", "changed_by_checks"):
+            if last.get(name):
+                args[name] = last[name]
         if diff.get("conflict"):
             args["conflicts"] = diff["conflict"]
         return args
@@ -89,6 +92,9 @@ class Reviewing:
     async def answered(self, run: MaidRun, attempts: Sequence[Attempt], action: Action | None, emit: Emit) -> bool:
         """Note what an answer means for the task; True when the diff is to be applied."""
         good = _good_end(attempts)
+        if action is None and run.diff is None:
+            await self._finish(run, "failed", "What the maid changed could not be taken, so nothing was applied.")
+            return False
         if action is None:
             await self._finish(run, good, "Nothing had to be changed." if good == "succeeded" else NOTHING_CHECKED)
             return False

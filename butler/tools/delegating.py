@@ -62,6 +62,8 @@ _COMPLETE_SCHEMA: Json = {
         "attempts": {"type": "array", "items": {"type": "object"}},
         "diff": {"type": "string"}, "diff_sha256": {"type": "string"}, "conflicts": {"type": "array"},
         "diff_is_cut": {"type": "string"}, "notes": {"type": "array", "items": {"type": "string"}},
+        "changed_outside": {"type": "array", "items": {"type": "string"}},
+        "changed_by_checks": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["maid_run_id", "diff", "diff_sha256"],
     "additionalProperties": False,

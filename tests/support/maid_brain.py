@@ -100,13 +100,15 @@ class MaidBrain:
 @asynccontextmanager
 async def maid_brain(
     home: Path, acts: Sequence[Act], *lines: Line, rules: Sequence[RuleDefinition] = (), on_disk: bool = False,
-    retry: RetryPolicy | None = None, **maid: Any,
+    retry: RetryPolicy | None = None, allowed: tuple[tuple[str, ...], ...] = (), **maid: Any,
 ) -> AsyncIterator[MaidBrain]:  # fmt: skip
     """Open it over the files in `home`; the first run's row is there already."""
     project = home / "project"
     if not project.exists():
         make_project(project, {"readme.txt": "hello\n"})
-    registry = MaidRegistryFile(maids=(replace(MAID, **maid),), project_roots=(project.resolve(),))
+    registry = MaidRegistryFile(
+        maids=(replace(MAID, **maid),), allowed_commands=allowed, project_roots=(project.resolve(),)
+    )
     desk = Desk(registry, (RouteDefinition("work", "m", retry_policy=retry),), home)
     fake = Fake(acts)
 

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -39,7 +40,7 @@ async def verify(
 ) -> Verification:
     """Make every check of a profile, one after the other: files, commands, then the server and its URLs.
 
-    Commands may write into the tree, so the diff is taken before. Cancelling ends all that was started.
+    Commands may write into the tree, so files are looked at again in the end. Cancelling ends all that was started.
 
     Args:
         tree: the maid's working tree, where nothing of the maid runs any more.
@@ -57,7 +58,28 @@ async def verify(
         done.append(await _made("command", shlex.join(command.command), "exit status 0", None, check))
     done += [await _exact(around, exact, hosts) for exact in profile.exact_output if exact.url is None]
     done += await _served(profile, around, hosts)
+    if profile.test_commands or profile.http_checks or any(one.path is None for one in profile.exact_output):
+        done = await _files_again(done, profile, around, hosts)
     return Verification(_outcome(done), tuple(done))
+
+
+async def _files_again(
+    done: list[CheckResult], profile: VerificationProfile, around: Surroundings, hosts: tuple[str, ...]
+) -> list[CheckResult]:
+    """Look once more at the files: programs of the project ran meanwhile, and what is there now is what counts."""
+    first_exact = len(profile.file_checks) + len(profile.test_commands)
+    exact = [one for one in profile.exact_output if one.url is None]
+    again = {place: await _file(around.tree, check) for place, check in enumerate(profile.file_checks)}
+    again |= {
+        first_exact + place: await _exact(around, one, hosts) for place, one in enumerate(exact) if one.path is not None
+    }
+    return [_last(result, again.get(place, result)) for place, result in enumerate(done)]
+
+
+def _last(first: CheckResult, again: CheckResult) -> CheckResult:
+    if again is first or again.outcome == "passed" or first.outcome != "passed":
+        return first
+    return replace(again, actual=bounded(f"It passed, but no more after the other checks had run. {again.actual}"))
 
 
 def _outcome(done: list[CheckResult]) -> Literal["passed", "failed", "error"]:

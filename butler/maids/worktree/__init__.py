@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from butler.maids.worktree.applying import apply
 from butler.maids.worktree.changes import diff
+from butler.maids.worktree.mending import mend
 from butler.maids.worktree.outside import Fingerprint, fingerprint, outside_changes
 from butler.maids.worktree.preparing import prepare
 from butler.maids.worktree.removing import leftovers, remove
@@ -19,6 +20,7 @@ __all__ = [
     "diff",
     "fingerprint",
     "leftovers",
+    "mend",
     "outside_changes",
     "prepare",
     "remove",

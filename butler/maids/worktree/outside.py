@@ -22,7 +22,8 @@ _Mark = tuple[int, int, int, int, int]
 class Fingerprint:
     """State of a project at one moment: a mark per file, an object per ref; `is_complete` unless there were too many.
 
-    Ignored files are not in it. Names of files are relative to the top of the repository, or to the project.
+    Ignored files are not in it, nor are branches of other repositories, which any fetch moves. Names of files are
+    relative to the top of the repository, or to the project.
     """
 
     refs: Mapping[str, str]
@@ -66,7 +67,7 @@ def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> lis
 async def _refs(repository: Repository) -> dict[str, str]:
     git = Git(repository.top)
     listed = (await git.run("for-each-ref", "--format=%(refname) %(objectname)")).decode("utf-8", "backslashreplace")
-    refs = dict(line.rsplit(" ", 1) for line in listed.splitlines())
+    refs = dict(line.rsplit(" ", 1) for line in listed.splitlines() if not line.startswith("refs/remotes/"))
     branch = await git.call("symbolic-ref", "--quiet", "HEAD")
     return {**refs, "HEAD": branch.out.decode("utf-8", "backslashreplace").strip() or repository.head or ""}
 
