@@ -13,7 +13,7 @@ from butler.approvals.show import approval
 from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.maids import store
-from butler.maids.history import adoption_of_all
+from butler.maids.evaluation.records import adoption_of_all
 from butler.maids.overview import maid_documents
 from butler.maids.store import Attempt, MaidRun
 from butler.people import Principal

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from butler.errors import ButlerError
 from butler.maids.conditions import Facts, needs_files
+from butler.maids.evaluation.records import adoption_of_all
 from butler.maids.facts import health_of_all, project_files
-from butler.maids.history import adoption_of_all
 from butler.maids.overview import maid_documents, root_documents, warnings
 from butler.maids.projects import resolve_project
 from butler.maids.routing import Routed, Tried

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, insert
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, func, insert, select
 
 from butler.clock import stamp
 from butler.maids.evaluation.scoring import Evaluation
 from butler.storage.maid_tables import maid_evaluations
+from config.maid_types import Adoption
 
 
 def record(connection: Connection, evaluation: Evaluation) -> None:
@@ -16,3 +19,10 @@ def record(connection: Connection, evaluation: Evaluation) -> None:
             maid_id=evaluation.maid_id, at=stamp(), adoption=evaluation.adoption, table=evaluation.document()
         )
     )
+
+
+def adoption_of_all(connection: Connection) -> Mapping[str, Adoption]:
+    """What the newest evaluation of each maid found, by maid_id."""
+    newest = select(func.max(maid_evaluations.c.seq)).group_by(maid_evaluations.c.maid_id)
+    query = select(maid_evaluations.c.maid_id, maid_evaluations.c.adoption).where(maid_evaluations.c.seq.in_(newest))
+    return {row.maid_id: row.adoption for row in connection.execute(query)}
