@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.acp_launch import ask
 from tests.support.client import Client, Json
 from tests.support.maids import MaidShop, when_task
 from tests.support.polling import wait_until
@@ -16,7 +17,15 @@ from tests.support.server import ButlerServer
 @pytest.fixture(scope="module")
 def shop(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaidShop]:
     server = ButlerServer(tmp_path_factory.mktemp("maids"), shared_model.url)
-    yield MaidShop(server)
+    made = MaidShop(server)
+    wish = {
+        "title": "write out.txt",
+        "kind": "edit",
+        "locations": [{"path": "out.txt"}],
+        "rawInput": {"path": "out.txt"},
+    }
+    made.add_agent("asks", ask(wish), {"write": {"out.txt": "formatted\n"}}, limits={"permission_wait": 0.5})
+    yield made
     server.close()
 
 
@@ -78,3 +87,23 @@ def test_a_task_survives_death_at(shop: MaidShop, point: str, runs: int, statuse
     task = check_done(shop, owner, ids)
     assert [one["status"] for one in task["attempts"]] == statuses
     assert shop.runs("good") - before == runs
+
+
+def test_an_agents_question_outlives_the_agent_and_the_server(shop: MaidShop) -> None:
+    shop.server.kill()
+    owner = shop.server.start().client()
+    ids = shop.begin(owner, "ask first", intent="asks")
+    parked = owner.when_run(ids["run_id"], "parked")
+    [asked] = parked["approvals"]
+    assert asked["tool"] == "maid:asks:edit" and asked["args"]["paths"] == ["out.txt"]
+    shop.server.restart()
+    approve(owner, when_task(owner, ids["maid_run_id"], "waiting_approval"))
+
+    def reviewed() -> Json | None:
+        task = owner.get(f"/maid-runs/{ids['maid_run_id']}")
+        return task if task["approvals"] and task["approvals"][0]["tool"] == "session_complete" else None
+
+    approve(owner, wait_until(reviewed, "the diff is shown"))
+    task = check_done(shop, owner, ids)
+    assert [(one["status"], one["spends"]) for one in task["attempts"]] == [("cancelled", False), ("passed", True)]
+    assert [one["answer"] for one in task["attempts"][1]["permissions"]] == ["allow"]

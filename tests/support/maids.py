@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import Any
 
 import yaml
 
+from tests.support.acp_launch import AGENT
 from tests.support.client import Client, Json
 from tests.support.polling import wait_until
 from tests.support.projects import git, make_project
@@ -80,6 +82,25 @@ class MaidShop:
                 {"intent": "format", "maid_id": "scripted"},
             ]},
         )  # fmt: skip
+
+    def add_agent(self, maid_id: str, *steps: Json, **maid: Any) -> None:
+        """One more maid: the scripted agent over its protocol, with these steps; its intent is its id."""
+        path = self.server.config / "maid_registry.yml"
+        registry = yaml.safe_load(path.read_text())
+        row = {
+            "maid_id": maid_id, "kind": "acp", "label": "Agent", "provider": "local", "model": None, "role": "work",
+            "env": ["PATH"], "timeout": 30, "launch_verdict": "allow",
+            "command_template": [sys.executable, "-S", str(AGENT), json.dumps({"steps": steps}).replace("{", "{{")
+                                 .replace("}", "}}")],
+            "verification_profile": {"file_checks": [{"path": "out.txt", "contains": "formatted"}]},
+            **maid,
+        }  # fmt: skip
+        registry["maids"].append(row)
+        self.write(path.name, registry)
+        path = self.server.config / "intent_maid_routes.yml"
+        routes = yaml.safe_load(path.read_text())
+        routes["routes"].append({"intent": maid_id, "maid_id": maid_id})
+        self.write(path.name, routes)
 
     def write(self, name: str, value: Json) -> None:
         """Replace a configuration file."""
