@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support import wire
+from tests.support import responses, wire
 from tests.support.history import history_problem
 from tests.support.replies import Entry, Json, Reply
 from tests.support.script import Script, last_user_text
@@ -56,6 +56,8 @@ class Connection:
         script = self.script
         match method, path.removeprefix("/v1"):
             case "POST", "/chat/completions":
+                await self._chat(headers, body)
+            case "POST", "/responses":
                 await self._chat(headers, body)
             case "GET", "/models":
                 models = [{"id": name, "object": "model"} for name in ("scripted", "spare")]
@@ -97,6 +99,8 @@ class Connection:
         script.log.append(entry)
         try:
             body = entry["body"] = json.loads(raw)
+            if "input" in body:
+                body["messages"] = responses.as_messages(body)
             problem = history_problem(body.get("messages"))
             if problem is None:
                 entry["user"] = last_user_text(body["messages"])
@@ -125,6 +129,8 @@ class Connection:
         if reply.status != 200:
             extra = {"Retry-After": reply.retry_after} if reply.retry_after else {}
             return self._send(reply.status, wire.error_body(reply.status, reply.error, reply.code), extra)
+        if "input" in body:
+            return self._send(200, responses.events(reply, body["messages"]), kind="text/event-stream")
         if not body.get("stream") or reply.plain_json:
             if reply.cut is not None:
                 return self._break()
@@ -193,8 +199,10 @@ class Connection:
     def _json(self, status: int, value: Any) -> None:
         self._send(status, json.dumps(value).encode())
 
-    def _send(self, status: int, body: bytes, extra: Mapping[str, str] | None = None) -> None:
-        lines = [f"HTTP/1.1 {status} Scripted", "Content-Type: application/json"]
+    def _send(
+        self, status: int, body: bytes, extra: Mapping[str, str] | None = None, kind: str = "application/json"
+    ) -> None:
+        lines = [f"HTTP/1.1 {status} Scripted", f"Content-Type: {kind}"]
         lines.append(f"Content-Length: {len(body)}")
         lines += [f"{key}: {value}" for key, value in (extra or {}).items()]
         self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
