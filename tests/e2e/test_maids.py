@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +88,30 @@ def test_a_maid_that_only_talks_fails_with_evidence(
     assert kind in outcome["reply"]
     assert shop.out() is None
     nothing_is_left(shop)
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"), [("flood", "policy_violation"), ("hang", "timeout"), ("astray", "wrong_directory")]
+)
+def test_a_maid_out_of_control_is_stopped_and_leaves_nothing(
+    shop: MaidShop, owner: Client, what: str, kind: str
+) -> None:
+    ids = shop.begin(owner, f"{what} {shop.project} please", maid_id="hasty")
+    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval", "succeeded")
+    assert task["status"] == "failed", task
+    assert {one["failure_class"] for one in task["attempts"]} == {kind}, task["attempts"]
+    assert len(task["attempts"]) == (1 if kind == "policy_violation" else 2)
+    (shop.project / "stray.txt").unlink(missing_ok=True)
+    nothing_is_left(shop)
+    marks = [one["attempt_id"].encode() for one in task["attempts"]]
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and any(mark in environ(pid) for mark in marks)]
+
+
+def environ(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_a_maid_that_fails_twice_is_asked_a_third_time(shop: MaidShop, owner: Client) -> None:

@@ -54,6 +54,15 @@ elif what == "slow" or (what == "slowly" and count == 1):
     time.sleep(300)
 elif what == "slowly":
     write()
+elif what == "flood":
+    while True:
+        sys.stdout.write("x" * 65536 + "\\n")
+elif what == "astray":
+    (Path(rest.split()[0]) / "stray.txt").write_text(str(count))
+elif what == "hang":
+    subprocess.Popen(["sh", "-c", "setsid sleep 300 & setsid sleep 300 & wait"])
+    (state / "child").write_text(str(os.getpid()))
+    time.sleep(300)
 '''
 
 
@@ -74,7 +83,8 @@ class MaidShop:
             "verification_profile": {"file_checks": [{"path": "out.txt", "contains": "formatted"}]} if checks else {},
             **maid,
         }  # fmt: skip
-        self.write("maid_registry.yml", {"maids": [row], "project_roots": [str(self.project)]})
+        hasty = {**row, "maid_id": "hasty", "timeout": 1.0, "limits": {"output_bytes": 1_000_000}}
+        self.write("maid_registry.yml", {"maids": [row, hasty], "project_roots": [str(self.project)]})
         self.write(
             "intent_maid_routes.yml",
             {"routes": [
