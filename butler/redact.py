@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -35,6 +35,8 @@ class Redactor:
         # The longest first, so that a secret which contains another is masked whole.
         ordered = sorted(forms, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self.longest = len(ordered[0]) if ordered else 1
+        """Characters of the longest form of a secret."""
 
     @classmethod
     def from_environment(
@@ -65,6 +67,10 @@ class Redactor:
     def text(self, text: str) -> str:
         """Mask in a text."""
         return self._pattern.sub(MASK, text) if self._pattern else text
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Every place of a text that would be masked."""
+        return self._pattern.finditer(text) if self._pattern else iter(())
 
     def json(self, value: Any) -> Any:
         """Mask in all texts and keys of a JSON value; the value itself is not changed.

@@ -19,6 +19,7 @@ from butler.maids.contract import AttemptStatus, Diff, Failure, Verification
 from butler.maids.events import Emit, tell
 from butler.maids.evidence import fitted, judged
 from butler.maids.failures import classify, kind_of
+from butler.maids.leaks import leaks_of
 from butler.maids.means import Means
 from butler.maids.observation import Observation
 from butler.maids.store import Attempt, MaidRun
@@ -61,6 +62,11 @@ class Checking:
             failure = Failure("verifier_error", fault)
         if isinstance(after, Failure):
             failure = _without_diff(failure, after)
+        elif after is not None:
+            leaks = await leaks_of(after, Workspace.from_json(run.workspace or {}).tree, self._means.redactor)
+            if (leak := leaks.violation()) is not None:
+                failure = Failure("policy_violation", leak)
+            after = replace(after, notes=(*after.notes, *filter(None, [leaks.note()])))
         status: AttemptStatus = "failed" if failure is not None else "unverified"
         if failure is None and verification is not None and verification.outcome == "passed":
             status = "passed"

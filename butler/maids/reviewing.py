@@ -20,6 +20,7 @@ from butler.maids.checking import diff_document
 from butler.maids.contract import MaidRunStatus
 from butler.maids.events import Emit, tell
 from butler.maids.launching.processes import through
+from butler.maids.leaks import leaks_of
 from butler.maids.means import Means
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.worktree import Applied, Conflict, Workspace, apply
@@ -168,7 +169,11 @@ class Reviewing:
 
     async def _diff(self, workspace: Workspace) -> Json | None:
         try:
-            return cast(Json, self._means.redactor.json(diff_document(await take_diff(workspace))))
+            found = await take_diff(workspace)
+            if (leak := (await leaks_of(found, workspace.tree, self._means.redactor)).violation()) is not None:
+                log.warning("diff_with_a_secret", detail=leak)
+                return None
+            return cast(Json, self._means.redactor.json(diff_document(found)))
         except (ButlerError, OSError) as error:
             log.warning("diff_not_taken", error=str(error))
             return None

@@ -140,7 +140,7 @@ async def test_a_providers_trouble_spends_no_attempt_and_is_bounded(tmp_path: Pa
 
 async def test_secrets_of_the_house_are_in_no_evidence(tmp_path: Path) -> None:
     async def leaks(launch: Launch, watcher: Watcher) -> Finished:
-        (launch.tree / "out.txt").write_text("done secret-value\n")
+        (launch.tree / "out.txt").write_text("done\n")
         return Finished(0, claim="secret-value", stdout_tail="secret-value")
 
     async with maid_brain(tmp_path, [leaks], says("", DELEGATE), says("ok")) as house:
