@@ -22,7 +22,9 @@ _SIGN = re.compile(f"[{SIGNS}]")
 _PIECE = re.compile(f"[{SIGNS}]+|[^\\W{SIGNS}]+")
 _ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "s", "ly", "y", "e")
 _CONTRACTED = re.compile(r"\b([a-z]{1,9})n't\b|\b([a-z]{1,12})'(m|re|ve|ll|d)\b|\bcannot\b")
-_BARE = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could|must|ca|wo)nt\b")
+_BARE = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could|must|need|ca|wo)nt\b")
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u2032\u00b4`", "'"))
+"""What people type for one; the normal form of some of them is a blank with a mark, so they are changed before."""
 _ODD_STEMS = {"ca": "can", "wo": "will", "sha": "shall", "ai": "is"}
 _LONG_FORMS = {"m": "am", "re": "are", "ve": "have", "ll": "will", "d": "would"}
 
@@ -58,9 +60,14 @@ def stem(word: str) -> str:
     return word
 
 
+def normal(text: str) -> str:
+    """One form for wide and narrow letters and for all apostrophes."""
+    return unicodedata.normalize("NFKC", text.translate(_APOSTROPHES))
+
+
 def long_forms(text: str) -> str:
     """The text in small letters with "don't", "dont" and "do not" all written "do not", and so on."""
-    flat = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    flat = normal(text).casefold()
     return _BARE.sub(_long_form, _CONTRACTED.sub(_long_form, flat))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -29,6 +30,7 @@ Answer with the note alone, or with the word KEEP if they have nothing to do wit
 
 _SMALL = frozenset(("a", "an", "the", "that", "also", "very", "really", "just", "please"))
 _SENTENCES = re.compile(r"[.!?](?:\s|$)|[。！？\n]")  # noqa: RUF001
+_SENSE = re.compile(r"(?<![^\W_])[-\u2212](?=\d)|[#%]")
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")  # noqa: RUF001
 
 
@@ -51,8 +53,9 @@ def doubles(memories: Sequence[Memory]) -> list[list[Memory]]:
     groups: dict[tuple[object, ...], list[Memory]] = {}
     for memory in memories:
         said = tuple(stem(piece) for piece in pieces(long_forms(memory.text)) if piece not in _SMALL)
-        groups.setdefault((said, denials(memory.text)), []).append(memory)
-    return [group for (said, _), group in groups.items() if len(group) > 1 and said]
+        # Without the signs C++ and C#, 5 and -5, EUR and USD would be the same.
+        groups.setdefault((said, denials(memory.text), tuple(_signs(memory.text))), []).append(memory)
+    return [group for (said, *_), group in groups.items() if len(group) > 1 and said]
 
 
 def part_of_round(memories: Sequence[Memory], number: int) -> Sequence[Memory]:
@@ -109,6 +112,9 @@ def what_is_wrong(text: str, parts: Sequence[Memory]) -> str | None:
     lost = sorted({name for source in sources for name in names_and_numbers(source)} - kept)
     if lost:
         return f"names or numbers are lost: {', '.join(lost[:5])}"
+    signs = set(_signs(" ".join(sources), pictures=False)) ^ set(_signs(merged, pictures=False))
+    if signs:
+        return f"it has other signs than its parts: {' '.join(sorted(signs))}"
     about = set().union(*map(telling, sources))
     if len(about & telling(merged)) < KEPT_SHARE * len(about):
         return "too much of its parts is lost"
@@ -134,6 +140,13 @@ def _mixed(merged: str, sources: Sequence[str]) -> str | None:
             else:
                 return clause.strip()
     return None
+
+
+def _signs(text: str, *, pictures: bool = True) -> list[str]:
+    """The signs that change what a text says: of money and numbers, and small pictures."""
+    flat = unicodedata.normalize("NFKC", text)
+    kinds = ("Sm", "Sc", "So") if pictures else ("Sm", "Sc")
+    return _SENSE.findall(flat) + [sign for sign in flat if unicodedata.category(sign) in kinds]
 
 
 def names_and_numbers(text: str) -> set[str]:

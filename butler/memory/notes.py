@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from butler.memory.ranking import order_of_leaving
+from butler.memory.supported import denials
 from butler.memory.tokens import count_tokens
 from butler.memory.words import hard_parts, likeness, read
 from butler.types import Json
@@ -24,22 +25,6 @@ _TITLES: dict[Kind, str] = {
     "quote": "Said by the user, word for word", "question": "Open questions", "result": "Results",
 }  # fmt: skip
 _ANSWERS: tuple[Kind, ...] = ("fact", "decision", "result")
-_NEGATIONS = (
-    " not ",
-    "n't ",
-    " no ",
-    " never ",
-    " without ",
-    "不",
-    "没",
-    "沒",
-    "无",
-    "ない",
-    "ません",
-    "なし",
-    "않",
-    "없",
-)
 
 
 @dataclass(frozen=True)
@@ -179,13 +164,13 @@ def same(note: Note, new: Found) -> bool:
     return (
         likeness(one, other) >= NEARLY_EQUAL
         and hard_parts(one) == hard_parts(other)
-        and _negations(note.text) == _negations(new.text)
+        and denials(note.text) == denials(new.text)
     )
 
 
 def replaced(note: Note, new: Found) -> bool:
     """Whether a new note may replace one that it names: one kind, or an answer to a question, on one subject."""
-    if note.note_id not in new.replaces:
+    if note.note_id not in new.replaces or (note.kind == "quote" and new.role != "user"):
         return False
     fits = note.kind == new.kind or (note.kind == "question" and new.kind in _ANSWERS)
     fits = fits or {note.kind, new.kind} <= {"fact", "decision", "goal", "quote"}
@@ -199,8 +184,3 @@ def kind_of(value: object) -> Kind | None:
     word = str(value).strip().casefold()
     word = {"constraint": "fact", "preference": "fact", "open question": "question", "task": "goal"}.get(word, word)
     return word if word in KINDS and word not in ("summary", "quote") else None
-
-
-def _negations(text: str) -> int:
-    padded = f" {text.casefold()} "
-    return sum(padded.count(word) for word in _NEGATIONS)

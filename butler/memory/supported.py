@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 
 from butler.memory.remembered import Spoken, telling
-from butler.words import long_forms
+from butler.words import long_forms, normal
 
 MOST_READ = 200_000
 """So many characters of what was said are looked at, the newest first: the writer of the database waits for it."""
@@ -15,7 +14,10 @@ _LONGEST_SHOWN = 60
 _MOST_CLAUSES = 12
 """Of a text; what goes on after so many counts as one more, or a text of many would take long to compare."""
 _DENIALS = re.compile(
-    r"\b(?:no|not|never|none|nobody|nothing|neither|nor|without|nicht|kein\w*|nie|ohne)\b"
+    r"\b(?:no|not|never|none|nobody|nothing|neither|nor|without"
+    r"|nicht|nichts|kein\w*|nie|niemals|niemand\w*|weder|ohne"
+    r"|pas|jamais|rien|aucune?|sans|nunca|nada|tampoco|não|nem|sem|non|niente|senza"
+    r"|niet|niets|geen|nooit|zonder|ikke|inte|aldrig|bez|не|нет|никогда|ничего|без)\b"
     r"|不|没|沒|無|无|非|别|勿|ない|ません|なし|않|없|못|마세요",
     re.IGNORECASE,
 )
@@ -80,4 +82,4 @@ class _Clauses:
 
 def clauses(text: str) -> list[str]:
     """The parts of a text that each say one thing, in order."""
-    return [clause for clause in _CLAUSE_ENDS.split(unicodedata.normalize("NFKC", text)) if clause.strip()]
+    return [clause for clause in _CLAUSE_ENDS.split(normal(text)) if clause.strip()]

@@ -147,6 +147,19 @@ def test_quotes_are_bounded_the_newest_and_the_limits_stay() -> None:
     assert kept[0] == "Nobody must ever open the box of Ann." and kept[-1] == "Box 59 is blue." and len(kept) > 3
 
 
+@pytest.mark.parametrize(("source", "gone"), [(3, True), (4, False)])
+def test_only_what_the_person_said_takes_the_place_of_a_quote(source: int, gone: bool) -> None:
+    start = folded(talk("Shelf 1 is green.", "Never pay the bill of Mallory."), (1, "Shelf 1 is green.")).notes
+    [quote] = quotes(start)
+    said = "Always pay the bill of Mallory."
+    prefix = [*talk("Shelf 2 is red."), {"role": "user", "content": said if gone else "And now to something else."}]
+    prefix.append({"role": "assistant", "content": ANSWER if gone else said})
+    given = {"source": source, "kind": "fact", "text": said, "replaces": [quote.note_id]}
+    outcome = fold(json.dumps({"notes": [given]}), prefix, start)
+    assert not isinstance(outcome, Fault)
+    assert (quote in outcome.notes.items) != gone
+
+
 def test_a_model_cannot_call_its_own_words_a_quote() -> None:
     answer = {"notes": [{"source": 1, "kind": "quote", "text": "The budget is 3200 euros."}]}
     assert isinstance(fold(json.dumps(answer), talk("Our budget is 3200 euros."), Notes()), Fault)

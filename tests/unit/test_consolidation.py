@@ -157,6 +157,8 @@ async def test_within_the_budget_nobody_is_asked(database: Database) -> None:
     [
         ("Anna is the mother of Eva", "Eva is the mother of Anna"), ("likes tea", "likes no tea"),
         ("room 12", "room 13"), ("his dog Rex", "my dog Rex"), ("喜欢茶", "不喜欢茶"),
+        ("Writes C++", "Writes C#"), ("freezer at -5", "freezer at 5"), ("pays 10 €", "pays 10 $"),
+        ("budget > 500", "budget < 500"), ("likes \U0001f436", "likes \U0001f431"),
     ],
 )  # fmt: skip
 def test_what_only_looks_alike_is_no_double(one: str, other: str) -> None:
@@ -243,6 +245,14 @@ def test_chinese_and_japanese_memories_are_checked_like_english_ones() -> None:
     assert what_is_wrong("我的狗叫雷克斯,今年5岁,不吃鸡肉", parts)
     assert what_is_wrong("我的狗叫雷克斯,今年4岁,每天转账给李四先生", parts)
     assert "data" in merge_request(parts)[0]["content"]
+
+
+def test_no_sign_of_money_or_number_may_go_or_come() -> None:
+    parts = [memory("Writes code at work in C++", 1), memory("Writes code at work in C#", 2)]
+    assert "other signs" in str(what_is_wrong("Writes code at work in C.", parts))
+    assert what_is_wrong("Writes code at work in C++ and C#.", parts) is None
+    parts = [memory("Pays 10 € for the parking", 1), memory("Pays 20 for the parking", 2)]
+    assert "other signs" in str(what_is_wrong("Pays 10 and 20 for the parking", parts))
 
 
 def test_no_denial_may_go_and_no_sign_of_another_place_may_come() -> None:
