@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from butler.clock import stamp
 from butler.ids import new_id
@@ -14,6 +14,11 @@ from butler.maids.contract import AttemptStatus, FailureClass, MaidRunStatus
 from butler.people import Principal
 from butler.storage.maid_tables import maid_attempts, maid_runs
 from butler.types import Json
+
+TASKS_OF_RUN = (
+    select(maid_runs).where(maid_runs.c.run_id == bindparam("wanted")).order_by(maid_runs.c.created_at)
+)  # fmt: skip
+"""Asked at the end of every turn, so it is put together once."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +147,7 @@ def get(connection: Connection, maid_run_id: str) -> MaidRun | None:
 
 def of_run(connection: Connection, run_id: str) -> list[MaidRun]:
     """The tasks of a run, oldest first."""
-    query = select(maid_runs).where(maid_runs.c.run_id == run_id).order_by(maid_runs.c.created_at)
-    return [MaidRun.of_row(row) for row in connection.execute(query)]
+    return [MaidRun.of_row(row) for row in connection.execute(TASKS_OF_RUN, {"wanted": run_id})]
 
 
 def change(connection: Connection, maid_run_id: str, **values: Any) -> MaidRun | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from butler.maids.progress import Bounds, Next, next_step
 from butler.maids.reporting import told
 from butler.maids.reviewing import Reviewing
 from butler.maids.store import Attempt, MaidRun
+from butler.maids.verify.profile import merged
 from butler.maids.worktree import Workspace, leftovers, mend, prepare, remove
 from butler.maids.worktree.removing import remove_tree
 from butler.people import Principal
@@ -129,11 +132,18 @@ class Supervisor:
             made = await prepare(
                 Path(run.project_root), self.means.folder_of(run), include_uncommitted=True, number=number
             )
+            made = replace(made, wanted=self._wanted(run))
         except (ButlerError, OSError) as error:
             await self._finish(run, "failed", f"No tree could be made for the maid: {error}")
             return
         await self._database.write(partial(store.change, maid_run_id=maid_run_id, workspace=made.to_json()))
         tell(emit, run, None, "prepared", f"A {made.kind} of {run.project_root}")
+
+    def _wanted(self, run: MaidRun) -> tuple[str, ...]:
+        """The files that checks name; what they see has to be in the change."""
+        profile = merged(self.means.maid_of(run).verification_profile, self.means.desk.task(run).expect)
+        named = [check.path for check in profile.file_checks if check.exists]
+        return tuple(dict.fromkeys([*named, *(one.path for one in profile.exact_output if one.path is not None)]))
 
     async def attempt(self, maid_run_id: str, person: Principal, emit: Emit, waking: Waking) -> None:
         """One execution of the maid, if one is due."""
@@ -226,10 +236,19 @@ class Supervisor:
             log.warning("maid_folder_not_removed", maid_run_id=run.maid_run_id, error=str(error))
 
     async def tidy(self, run_id: str) -> None:
-        """Clean up after the tasks of a run that has ended."""
+        """Clean up after the tasks of a run that has ended; costs next to nothing where no task has a folder."""
+        if not self._has_folders():
+            return
         for run in await self._database.read(partial(store.of_run, run_id=run_id)):
             if run.is_over:
                 await self.clean(run)
+
+    def _has_folders(self) -> bool:
+        try:
+            with os.scandir(self.means.folder) as entries:
+                return any(entry.is_dir(follow_symlinks=False) for entry in entries)
+        except FileNotFoundError:
+            return False
 
     async def forget(self, runs: Sequence[MaidRun]) -> None:
         """Clean up after tasks whose thread was deleted."""
