@@ -67,6 +67,9 @@ class Checking:
             if (leak := leaks.violation()) is not None:
                 failure = Failure("policy_violation", leak)
             after = replace(after, notes=(*after.notes, *filter(None, [leaks.note()])))
+        if failure is None and isinstance(after, Diff) and after.left_out:
+            names = ", ".join(after.left_out[:5])
+            failure = Failure("wrong_output", f"{names}: there, but git can't make it part of the change.")
         status: AttemptStatus = "failed" if failure is not None else "unverified"
         if failure is None and verification is not None and verification.outcome == "passed":
             status = "passed"

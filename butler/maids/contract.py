@@ -214,7 +214,8 @@ class Change:
 class Diff:
     """The work of a series of attempts; `text` may be cut, `sha256` and `patch` (a file) are whole.
 
-    `notes` say what is not part of it (ignored files, submodules) and what lies outside of the project's folder.
+    `notes` say what is not part of it (ignored files, submodules) and what lies outside of the project's folder;
+    `left_out` are files that checks name, that are there, and that can't be part of it.
     """
 
     sha256: str
@@ -223,6 +224,7 @@ class Diff:
     patch: Path
     is_cut: bool = False
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -15,12 +15,15 @@ from typing import Literal
 from butler.errors import ButlerError
 from butler.maids.contract import Change, Diff
 from butler.maids.worktree.git import Git, split_z
+from butler.maids.worktree.ignoring import places_of, refuse_traps
 from butler.maids.worktree.preparing import base_index
 from butler.maids.worktree.removing import remove_tree
 from butler.maids.worktree.store import Snapshot, copy_index, snapshot
 from butler.maids.worktree.workspace import Workspace
 
 TEXT_BYTES = 200 * 1024
+TREE_SECONDS = 120.0
+"""For one git command in a maid's tree."""
 _PATCH = (
     "diff-tree", "-r", "--no-commit-id", "-p", "--find-renames", "--full-index", "--no-color", "--no-ext-diff",
     "--no-textconv", "--diff-algorithm=histogram", "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=all",
@@ -47,7 +50,8 @@ async def diff(workspace: Workspace, *, text_bytes: int = TEXT_BYTES) -> Diff:
     same bytes. The patch is a file in the workspace's state folder and stays there when the tree is removed.
 
     Raises:
-        ButlerError: ``not_found``: the tree is gone; ``too_large``: more than can be taken.
+        ButlerError: ``not_found``: the tree is gone; ``too_large``: more than can be taken; ``invalid_request``:
+            what git can't read.
     """
     work = await take_work(workspace)
     store = Git(workspace.git_dir, workspace.git_dir)
@@ -57,7 +61,8 @@ async def diff(workspace: Workspace, *, text_bytes: int = TEXT_BYTES) -> Diff:
     raw = split_z(await store.run(*_listing("--raw"), workspace.base, work.snapshot.tree))
     numbers = split_z(await store.run(*_listing("--numstat"), workspace.base, work.snapshot.tree))
     changes = tuple(_changes(raw, _lines(numbers), workspace.prefix))
-    return Diff(work.sha256, text, changes, work.patch, is_cut, _notes(work.snapshot, changes))
+    left_out = tuple(_from(workspace.prefix, path) for path in work.snapshot.left_out)
+    return Diff(work.sha256, text, changes, work.patch, is_cut, _notes(work.snapshot, changes), left_out)
 
 
 async def take_work(workspace: Workspace) -> Work:
@@ -69,7 +74,10 @@ async def take_work(workspace: Workspace) -> Work:
     try:
         index, fresh = scratch / "index", scratch / "patch"
         await asyncio.to_thread(copy_index, base_index(workspace), index)
-        taken = await snapshot(Git(workspace.top, workspace.git_dir, index), follow_nested=True)
+        await asyncio.to_thread(refuse_traps, workspace.top)
+        wanted = await asyncio.to_thread(places_of, workspace.top, workspace.prefix, workspace.wanted)
+        tree = Git(workspace.top, workspace.git_dir, index, within=TREE_SECONDS)
+        taken = await snapshot(tree, follow_nested=True, wanted=wanted)
         store = Git(workspace.git_dir, workspace.git_dir)
         await store.run(*_PATCH, "--binary", workspace.base, taken.tree, into=fresh)
         sha256 = await asyncio.to_thread(file_sha256, fresh)

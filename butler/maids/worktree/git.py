@@ -56,14 +56,20 @@ class Answer:
 
 @dataclass(frozen=True)
 class Git:
-    """A place to run git in. Without `git_dir` git finds the repository of `cwd`; `index` is a file of its own."""
+    """A place to run git in. Without `git_dir` git finds the repository of `cwd`; `index` is a file of its own.
+
+    `within` is the bound of one command in seconds, where it names none itself. Names are meant as written
+    (`literal`), but for the few commands that don't know of that.
+    """
 
     cwd: Path
     git_dir: Path | None = None
     index: Path | None = None
+    within: float = DEFAULT_SECONDS
+    literal: bool = True
 
     async def run(
-        self, *arguments: str, stdin: bytes = b"", into: Path | None = None, within: float = DEFAULT_SECONDS
+        self, *arguments: str, stdin: bytes = b"", into: Path | None = None, within: float | None = None
     ) -> bytes:
         """Run one command that has to exit with 0 and give its standard output.
 
@@ -76,9 +82,10 @@ class Git:
         return answer.out
 
     async def call(
-        self, *arguments: str, stdin: bytes = b"", into: Path | None = None, within: float = DEFAULT_SECONDS
+        self, *arguments: str, stdin: bytes = b"", into: Path | None = None, within: float | None = None
     ) -> Answer:
         """Run one command whatever its exit code; `into` is a file for its standard output."""
+        within = self.within if within is None else within
         with contextlib.ExitStack() as stack:
             target: int | IO[bytes] = subprocess.PIPE
             if into is not None:
@@ -102,6 +109,8 @@ class Git:
 
     async def _start(self, arguments: tuple[str, ...], target: int | IO[bytes]) -> asyncio.subprocess.Process:
         variables = environment()
+        if not self.literal:
+            del variables["GIT_LITERAL_PATHSPECS"]
         if self.git_dir is not None:
             variables |= {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.cwd)}
         if self.index is not None:

@@ -12,11 +12,13 @@ import re
 import shutil
 import stat
 import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from butler.errors import ButlerError
 from butler.maids.worktree.git import Git, failed, join_z, split_z
+from butler.maids.worktree.ignoring import RULES, Uncovered, listing_of_nested, uncover
 from butler.maids.worktree.repository import Repository
 
 PRODUCTS = ("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", "node_modules/")
@@ -30,10 +32,11 @@ MAX_FILES = 50_000
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A tree object, and sentences about what is not in it."""
+    """A tree object, and sentences about what is not in it; `left_out` are wanted files that could not be taken."""
 
     tree: str
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 async def make_store(git_dir: Path, repository: Repository | None, data: Path) -> None:
@@ -88,34 +91,51 @@ def drop_index(index: Path) -> None:
 
 
 async def snapshot(
-    git: Git, *, follow_nested: bool, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES
+    git: Git,
+    *,
+    follow_nested: bool,
+    wanted: Collection[str] = (),
+    max_bytes: int = MAX_BYTES,
+    max_files: int = MAX_FILES,
 ) -> Snapshot:
     """Write the files of the working tree `git` as a tree object; its index has to hold what they started from.
 
-    Ignored files stay out. Submodules stay as they are. With `follow_nested` the files of other repositories inside
-    the tree are taken as plain files, else such repositories stay out.
+    Ignored files stay out. Submodules stay as they are. With `follow_nested` it is a maid's tree: the files of other
+    repositories inside are taken as plain files (else such repositories stay out), and only what the project itself
+    ignores is ignored, not what the maid's own rules say. Files in `wanted` (from the top) are taken also where they
+    are ignored.
 
     Raises:
         ButlerError: ``too_large``: more new or changed files, or more bytes in them, than allowed.
     """
+    stage = _staged(split_z(await git.run("ls-files", "-z", "--stage")))
     dirty = split_z(await git.run("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all"))
-    links = await _submodules(git)
-    fresh, notes = await _untracked(git, follow_nested)
-    refused = sorted(name for name in fresh if is_git_path(name))
+    links = {name for name, mode in stage.items() if mode == "160000"}
+    hidden = split_z(await git.run("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"))
+    uncovered = Uncovered()
+    if follow_nested:
+        rules = [name for name, mode in stage.items() if mode.startswith("100") and name.rpartition("/")[2] == RULES]
+        uncovered = await uncover(git, hidden, rules)
+    fresh, notes = await _untracked(git, follow_nested, uncovered.nested)
+    fresh += uncovered.files
+    in_links = tuple(f"{name}/" for name in links)
+    fresh += [name for name in wanted if name not in stage and not (in_links and name.startswith(in_links))]
+    refused = sorted({name for name in fresh if is_git_path(name)})
     if refused:
         notes.append(f"Files in git folders are never part of the change: {_some(refused)}.")
-    wanted = sorted(({*dirty, *fresh} - {*refused}) - links)
-    present, gone = await asyncio.to_thread(_sort_out, git.cwd, wanted, max_bytes, max_files)
+    names = sorted(({*dirty, *fresh} - {*refused}) - links)
+    present, gone = await asyncio.to_thread(_sort_out, git.cwd, names, max_bytes, max_files)
     if gone:
         await git.run("update-index", "--force-remove", "-z", "--stdin", stdin=join_z(gone))
     ignored = await add_paths(git, present)
     if ignored:
         notes.append(f"Git takes no links of these names, they are not part of the change: {_some(ignored)}.")
     notes += await asyncio.to_thread(_filled, git.cwd, links)
-    hidden = split_z(await git.run("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"))
-    if hidden:
-        notes.append(f"Ignored files are not part of the change: {_some(sorted(hidden))}.")
-    return Snapshot((await git.run("write-tree")).decode().strip(), tuple(notes))
+    taken = {*present} - {*ignored}
+    if hidden := sorted({*hidden} - taken - uncovered.names):
+        notes.append(f"Ignored files are not part of the change: {_some(hidden)}.")
+    left_out = tuple(name for name in wanted if name not in stage and name not in taken)
+    return Snapshot((await git.run("write-tree")).decode().strip(), tuple(notes), left_out)
 
 
 async def add_paths(git: Git, names: list[str]) -> list[str]:
@@ -128,31 +148,36 @@ async def add_paths(git: Git, names: list[str]) -> list[str]:
     return [line.removeprefix(_IGNORING) for line in told if line.startswith(_IGNORING)]
 
 
-async def _submodules(git: Git) -> set[str]:
-    out = split_z(await git.run("ls-files", "-z", "--stage"))
-    return {entry.partition("\t")[2] for entry in out if entry.startswith("160000 ")}
+def _staged(entries: list[str]) -> dict[str, str]:
+    """The mode of each path of an index."""
+    found = (entry.partition("\t") for entry in entries)
+    return {path: facts.partition(" ")[0] for facts, _, path in found}
 
 
-async def _untracked(git: Git, follow_nested: bool) -> tuple[list[str], list[str]]:
-    """New files, and notes on other repositories found between them."""
+async def _untracked(git: Git, follow_nested: bool, more: Collection[str]) -> tuple[list[str], list[str]]:
+    """New files, and notes on other repositories found between them; `more` are such repositories that are known."""
     found: list[str] = []
-    nested: list[str] = []
-    pending = [(git, "")]
+    nested = list(more)
+    pending = [(git, ""), *((_inner(git, name), name) for name in nested)]
     while pending:
         place, prefix = pending.pop()
-        for name in split_z(await place.run("ls-files", "-z", "--others", "--exclude-standard")):
+        listing = listing_of_nested(place) if prefix else ("ls-files", "-z", "--others", "--exclude-standard")
+        for name in split_z(await place.run(*listing)):
             if not name.endswith("/"):
                 found.append(prefix + name)
                 continue
             nested.append(prefix + name)
             if follow_nested:
-                # An index that does not exist is an empty one.
-                inner = Git(place.cwd / name, git.git_dir, git.git_dir / "no-index" if git.git_dir else None)
-                pending.append((inner, prefix + name))
+                pending.append((_inner(git, prefix + name), prefix + name))
     if not nested:
         return found, []
     told = "taken as plain files, without their history" if follow_nested else "not part of the tree"
     return found, [f"Other repositories inside are {told}: {_some(sorted(nested))}."]
+
+
+def _inner(git: Git, name: str) -> Git:
+    """Another repository inside; an index that does not exist is an empty one."""
+    return Git(git.cwd / name, git.git_dir, git.git_dir / "no-index" if git.git_dir else None, git.within)
 
 
 def _sort_out(root: Path, names: list[str], max_bytes: int, max_files: int) -> tuple[list[str], list[str]]:
@@ -177,7 +202,7 @@ def _sort_out(root: Path, names: list[str], max_bytes: int, max_files: int) -> t
         raise ButlerError(
             "too_large",
             f"{root} has {len(present)} new or changed files with {size} bytes; at most {max_files} files and "
-            f"{max_bytes} bytes are taken. Let git ignore what is not source, or commit it first.",
+            f"{max_bytes} bytes are taken. Remove what is not source, let git ignore it, or commit it first.",
         )
     return present, gone
 

@@ -15,7 +15,8 @@ class Workspace:
     `project_root` is the person's folder; `origin` the top of what it belongs to (the repository, else itself).
     `folder` belongs to the maid run; `top` is the maid's tree as a whole, `tree` the working directory inside it.
     `base` is the tree object that the work starts from; `head` the commit it was made from, if any.
-    `notes` say what is not part of the tree.
+    `notes` say what is not part of the tree. `wanted` are files of `tree` that checks name: they belong to the change
+    also where git ignores them.
     """
 
     kind: Literal["git", "copy"]
@@ -29,6 +30,7 @@ class Workspace:
     head: str | None = None
     common: Path | None = None
     notes: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
 
     @property
     def state(self) -> Path:
@@ -58,7 +60,8 @@ class Workspace:
         """The workspace that `to_json` wrote down."""
         paths = {name: Path(data[name]) for name in ("project_root", "origin", "folder", "top", "tree")}
         common = Path(data["common"]) if data["common"] is not None else None
-        return cls(**{**data, **paths, "common": common, "notes": tuple(data["notes"])})
+        lists = {name: tuple(data.get(name, ())) for name in ("notes", "wanted")}
+        return cls(**{**data, **paths, **lists, "common": common})
 
 
 def state_folder(folder: Path, number: int) -> Path:
