@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 from sqlalchemy import Connection
@@ -35,6 +35,7 @@ from butler.people import Principal
 from butler.types import Json, ToolResult
 
 log = structlog.get_logger("butler.maids")
+NO_MAIDS = "there is no maid in maid_registry.yml that is enabled."
 
 
 class Supervisor:
@@ -65,10 +66,13 @@ class Supervisor:
     async def open(self, action: Action, person: Principal, emit: Emit) -> MaidRun | None:
         """The task of a begun call; None when it can't be carried out, which the ledger then says."""
         args = action.run_args if action.run_args is not None else action.args
+        if not any(maid.enabled for maid in self.means.desk.registry.maids):
+            await self._database.write(partial(_refused, action=action, why=NO_MAIDS, status="not_delegated"))
+            return None
         try:
             read = self.means.desk.read(args)
         except ButlerError as error:
-            await self._database.write(partial(_refused, action=action, why=error.detail))
+            await self._database.write(partial(_refused, action=action, why=error.detail, status="failed"))
             return None
         return await self._database.write(
             partial(
@@ -302,11 +306,12 @@ def _set_aside(connection: Connection, run: MaidRun, last: Attempt | None) -> No
         store.change(connection, run.maid_run_id, workspace=None, diff=None)
 
 
-def _refused(connection: Connection, action: Action, why: str) -> None:
-    ledger.finish(connection, action.action_id, action.attempts, ToolResult(f"Not delegated: {why}", is_error=True))
+def _refused(connection: Connection, action: Action, why: str, status: Literal["failed", "not_delegated"]) -> None:
+    result = ToolResult(f"Not delegated: {why}", is_error=status == "failed")
+    ledger.finish(connection, action.action_id, action.attempts, result)
     for run in store.of_run(connection, action.run_id):
         if run.action_id is None:
-            store.finish(connection, run.maid_run_id, "failed", why)
+            store.finish(connection, run.maid_run_id, status, why)
 
 
 def _not_delegated(connection: Connection, run: MaidRun, route: Json, why: str) -> None:

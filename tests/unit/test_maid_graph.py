@@ -259,3 +259,10 @@ async def test_a_request_that_nobody_needs_any_more_leaves_the_inbox(tmp_path: P
         stored = await house.database.read(lambda connection: ledger.get(connection, asked.action_id))
         assert stored is not None and (stored.status, stored.execution) == ("cancelled", "none")
         assert await house.brain.pending() == []
+
+
+async def test_a_house_without_maids_does_not_delegate(tmp_path: Path) -> None:
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("I see"), enabled=False) as house:
+        state = await house.brain.say("please")
+        assert state["ending"]["reply"] == "I see"
+        assert "no maid" in state["messages"][-2]["content"] and await house.tasks() == []
