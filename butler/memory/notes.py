@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from butler.memory.ranking import order_of_leaving
+from butler.memory.remembered import without_marks
 from butler.memory.supported import denials
 from butler.memory.tokens import count_tokens
 from butler.memory.words import hard_parts, likeness, read
@@ -24,6 +26,8 @@ _TITLES: dict[Kind, str] = {
     "goal": "Goals", "decision": "Decisions", "fact": "Facts",
     "quote": "Said by the user, word for word", "question": "Open questions", "result": "Results",
 }  # fmt: skip
+_AS_QUOTES = re.compile(r"said\s+by\s+the\s+user,?\s+word\s+for\s+word", re.IGNORECASE)
+"""A free text is the model's; only code says what a person's own words are."""
 _ANSWERS: tuple[Kind, ...] = ("fact", "decision", "result")
 
 
@@ -144,14 +148,14 @@ class Notes:
 
     def render(self) -> str:
         """The summary as the model reads it (C1)."""
-        parts = [self.told] if self.told else []
+        parts = [_AS_QUOTES.sub("Said", self.told)] if self.told else []
         for kind, title in _TITLES.items():
             lines = [f"- {note.text}" for note in self.items if note.kind == kind]
             if lines:
                 parts.append("\n".join([f"{title}:", *lines]))
         if self.left_out:
             parts.append(f"({self.left_out} older notes are left out here; search_history finds what was said.)")
-        return "\n\n".join(parts)
+        return without_marks("\n\n".join(parts))
 
 
 def same(note: Note, new: Found) -> bool:

@@ -21,6 +21,11 @@ COVERED_BY_TEXT = 0.34
 CLOSE_SHARE = 0.3
 """The share of a note's words from which on a sentence is what the note was made of."""
 LEAST_SIGNS = 4
+LONG_MESSAGE = 2_000
+"""Of a message with more characters only the beginning and the end are the person's own: the rest is pasted."""
+END_CHARS = 1_000
+PASTED_CHARS = 200
+"""So much behind "Summarise this mail:" is that mail."""
 _SENTENCES = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|[;\uff1b\n]+")
 _QUESTION = re.compile("[?\uff1f][\"'\u201d\u300d)\\]\\s]*$|(?:\u5417|\u5462|\u304b|\u304b\u306a)[\u3002.]?$")
 _COMMAND = re.compile(
@@ -42,6 +47,20 @@ _LASTING = re.compile(
     "|每次|以后|以後|从现在起|今後|これから|毎回",
     re.IGNORECASE,
 )
+_TYPED = re.compile(r"/[A-Za-z][\w-]*(?:\s|$)")
+_FENCED = re.compile(r"^[ \t]*(```|~~~|\"\"\").*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_CITED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+_LEADS_IN = re.compile("^(.*)[:\uff1a][ \t]*$", re.MULTILINE)
+_MAIL_HEAD = re.compile(
+    "^[ \t]*(?:(?:from|von|de):.*@|(?:subject|betreff|objet|\u4e3b\u9898|\u4ef6\u540d)[:\uff1a])",
+    re.IGNORECASE | re.MULTILINE,
+)
+_DOCUMENT = re.compile(
+    r"\b(?:e-?mails?|mails?|letters?|message|text|documents?|articles?|pages?|contracts?|logs?|outputs?|transcripts?|"
+    r"code|nachricht|dokument|artikel|vertrag)\b|邮件|来信|文章|文件|文档|メール|文書|記事|手紙",
+    re.IGNORECASE,
+)
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _STATED = re.compile(
     r"\b(?:i|i'm|i've|we|we're|my|mine|our|me|us|ich|wir|mein\w*|unser\w*|je|nous|mon|ma|mes)\b|:\s|"
     r"\b(?:is|are|was|has|have|save|store|ist|sind|hat|est|sont)\b|保存|保管",
@@ -52,6 +71,29 @@ _STATED = re.compile(
 def sentences(text: str) -> list[str]:
     """The sentences of a text, the first `MOST_SENTENCES` of them."""
     return [part.strip() for part in _SENTENCES.split(text[:20_000]) if part.strip()][:MOST_SENTENCES]
+
+
+def own_words(text: str) -> str:
+    """What of a message the person wrote, as far as its form tells: no typed command, no code, nothing pasted."""
+    if _TYPED.match(text):
+        return ""
+    text = _CITED.sub("", _FENCED.sub("", text))
+    for lead in _LEADS_IN.finditer(text):
+        line, rest = lead[1].strip(), text[lead.end() :]
+        if len(rest) >= PASTED_CHARS and (_COMMAND.search(line) or _DOCUMENT.search(line)):
+            text = text[: lead.start()]
+            break
+    if head := _MAIL_HEAD.search(text):
+        text = text[: head.start()]
+    if len(text) <= LONG_MESSAGE:
+        return text
+    parts: list[str] = _PARAGRAPHS.split(text.strip())
+    return "\n".join([parts[0][:END_CHARS], *(part[-END_CHARS:] for part in parts[1:][-1:])])
+
+
+def _statements(message: ChatMessage) -> list[str]:
+    """The sentences of a person's message that state something, in their own words."""
+    return list(filter(states, sentences(own_words(text_of(message)))))
 
 
 def states(sentence: str) -> bool:
@@ -70,16 +112,14 @@ def states(sentence: str) -> bool:
 def unsaid(message: ChatMessage, noted: Iterable[str]) -> str:
     """What a person's message states and none of the notes says, in its own words; empty when there is nothing."""
     readings = [read(text) for text in noted]
-    told = [one for one in sentences(text_of(message)) if states(one) and not _covered(read(one), readings)]
-    return clipped(" ".join(dict.fromkeys(told)))
+    return _most([one for one in _statements(message) if not _covered(read(one), readings)])
 
 
 def unsaid_exactly(message: ChatMessage, text: str) -> str:
     """The same of a free text, which says most in words of its own: only what has to be exact."""
     reading = read(text)
-    told = [one for one in sentences(text_of(message)) if states(one) and _is_exact(one)]
-    told = [one for one in told if not _covered(read(one), [reading], COVERED_BY_TEXT)]
-    return clipped(" ".join(dict.fromkeys(told)))
+    told = [one for one in _statements(message) if _is_exact(one)]
+    return _most([one for one in told if not _covered(read(one), [reading], COVERED_BY_TEXT)])
 
 
 def _is_exact(sentence: str) -> bool:
@@ -92,7 +132,7 @@ def closest(note: str, message: ChatMessage) -> str:
     """The sentence that a note was made of, which says it in other words; empty when there is none."""
     wanted = read(note)
     best, most = "", CLOSE_SHARE
-    for sentence in filter(states, sentences(text_of(message))):
+    for sentence in _statements(message):
         reading = read(sentence)
         share = len(wanted.soft & reading.soft) / max(1, len(wanted.soft))
         if share >= most:
@@ -100,8 +140,20 @@ def closest(note: str, message: ChatMessage) -> str:
     return clipped(best)
 
 
+def _most(told: list[str]) -> str:
+    """As many sentences as a quote has room for, in their order; those that limit something come in first."""
+    told = list(dict.fromkeys(told))
+    kept, left = set[str](), QUOTE_CHARS
+    for sentence in sorted(told, key=lambda one: not (is_constraint(one) or _LASTING.search(one))):
+        if not kept or len(sentence) < left:
+            kept.add(sentence)
+            left -= len(sentence) + 1
+    return clipped(" ".join(sentence for sentence in told if sentence in kept))
+
+
 def clipped(text: str) -> str:
-    """At most `QUOTE_CHARS` characters, cut between words."""
+    """At most `QUOTE_CHARS` characters on one line, cut between words."""
+    text = " ".join(text.split())
     if len(text) <= QUOTE_CHARS:
         return text
     cut = text[: QUOTE_CHARS - 2]
