@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal, Protocol, get_args
 
 from sqlalchemy import Connection
@@ -32,6 +35,11 @@ from butler.types import Json, ToolResult
 
 Kind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash"})
+SHELL_TEXT = re.compile(r"-[a-z]*c")
+SHELL_SIGNS = re.compile(r"[^\w\s./:=@%+,'\"-]")
+"""What makes of a line more than words, so that it is not taken apart."""
+QUOTED_OR_BLANKS = re.compile(r"""('[^']*'|"(?:\\.|[^"\\])*")|[ \t]+""")
 MOST_INPUT_CHARACTERS = 16_000
 MOST_ASKED = 200
 """Questions of one task; an agent that asks more is told no."""
@@ -144,7 +152,7 @@ def asked_args(request: PermissionRequest, tree: Path) -> Json:
     """A request as it is judged and shown: the same for the same wish, in whatever tree and words it comes."""
     args: Json = {}
     if request.command is not None:
-        args["command"] = request.command if isinstance(request.command, str) else list(request.command)
+        args["command"] = command_text(request.command)
     outside = set(request.outside)
     if request.paths:
         args["paths"] = [str(path) if path in outside else _within(path, tree) for path in request.paths]
@@ -155,6 +163,19 @@ def asked_args(request: PermissionRequest, tree: Path) -> Json:
     if not args:
         args["title"] = request.title[:MOST_INPUT_CHARACTERS]
     return args
+
+
+def command_text(command: str | Sequence[str]) -> str:
+    """A command as rules see it: the same text however the agent shaped it, an argument list or a line for a shell."""
+    if not isinstance(command, str):
+        words = list(command)
+        if not (len(words) == 3 and PurePath(words[0]).name in SHELLS and SHELL_TEXT.fullmatch(words[1])):
+            return shlex.join(words)
+        command = words[2]
+    with suppress(ValueError):  # a quotation mark that is never closed
+        if not SHELL_SIGNS.search(command):
+            return shlex.join(shlex.split(command))
+    return QUOTED_OR_BLANKS.sub(lambda found: found[1] or " ", command.strip())
 
 
 def _within(path: Path, tree: Path) -> str:

@@ -61,7 +61,8 @@ _COMPLETE_SCHEMA: Json = {
         "checks": {"type": "array", "items": {"type": "object"}},
         "attempts": {"type": "array", "items": {"type": "object"}},
         "diff": {"type": "string"}, "diff_sha256": {"type": "string"}, "conflicts": {"type": "array"},
-        "diff_is_cut": {"type": "string"}, "notes": {"type": "array", "items": {"type": "string"}},
+        "changed_files_count": {"type": "integer"}, "diff_is_cut": {"type": "boolean"},
+        "notes": {"type": "array", "items": {"type": "string"}},
         "changed_outside": {"type": "array", "items": {"type": "string"}},
         "changed_by_checks": {"type": "array", "items": {"type": "string"}},
     },
@@ -95,8 +96,17 @@ def delegating_toolset(maids: Iterable[MaidDefinition], verdict_for: Callable[[J
         for kind in KINDS:
             name = tool_name(maid.maid_id, kind)
             about = f"A request of the maid {maid.label} of the kind {kind}."
-            specs.append(_spec(name, about, _PERMISSION_SCHEMA, maid.permission, offered=False, editable=False))
+            is_blind = kind == "execute" and maid.permission == "allow"
+            specs.append(
+                _spec(name, about, _PERMISSION_SCHEMA, None if is_blind else maid.permission,
+                      verdict_for=_only_known_commands if is_blind else None, offered=False, editable=False)
+            )  # fmt: skip
     return Toolset("maids", "governed", specs, SOURCE)
+
+
+def _only_known_commands(args: Json) -> Verdict:
+    """A command that the agent does not tell is asked about: no rule on commands could speak of it."""
+    return "allow" if args.get("command") else "approve"
 
 
 def _spec(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from butler.maids.launching.environment import GIT, AttemptEnvironment, attempt_environment
 from butler.maids.provider import ProviderAccess
 from config.maid_types import Endpoint, MaidDefinition
+from tests.support.projects import make_project
 
 SERVER = {
     "PATH": "/usr/bin:/bin",
@@ -172,3 +173,16 @@ def test_only_named_variables_of_the_server_ever_pass(server: dict[str, str], na
         name: server[name] for name in names if name in server
     }
     assert set(result.missing) == set(names) - set(server)
+
+
+def test_git_reaches_no_other_repository_before_anybody_has_approved(tmp_path: Path) -> None:
+    project, other = make_project(tmp_path / "project", {"a.txt": "a\n"}), tmp_path / "other.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(other)], check=True)
+    variables = build(maid(), server={"PATH": os.environ["PATH"]}).variables
+    for target in (str(other), f"file://{other}", "ssh://localhost/x", "https://localhost/x"):
+        done = subprocess.run(
+            ["git", "push", "-q", target, "HEAD:refs/heads/stolen"],
+            cwd=project, env={**variables, "GIT_CEILING_DIRECTORIES": ""}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode != 0 and "not allowed" in done.stderr
+    assert subprocess.run(["git", "branch", "-a"], cwd=other, capture_output=True, check=True).stdout == b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
@@ -13,9 +12,7 @@ from butler.maids.acp.halting import Halt
 from butler.maids.acp.permissions import Option, can_allow, request_of
 from butler.maids.acp.places import Place
 from butler.maids.contract import PermissionAnswer, PermissionRequest, Watcher
-
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash"})
-SHELL_TEXT = re.compile(r"-[a-z]*c")
+from butler.maids.permissions import SHELL_TEXT, SHELLS
 
 
 class Desk:

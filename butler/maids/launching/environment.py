@@ -19,6 +19,8 @@ from config.maid_types import MaidDefinition, MaidKind
 GIT = MappingProxyType(
     {
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "false",
+        "GIT_ALLOW_PROTOCOL": "none",  # nothing is pushed or fetched before anybody has approved it
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_COUNT": "4",
         "GIT_CONFIG_KEY_0": "user.name",
@@ -31,7 +33,7 @@ GIT = MappingProxyType(
         "GIT_CONFIG_VALUE_3": "0",
     }
 )
-"""Git never asks, reads no configuration of the person, and can commit all the same."""
+"""Git never asks, reads no configuration of the person, reaches no other repository, and can commit all the same."""
 
 PRESETS: Mapping[MaidKind, Mapping[str, str]] = MappingProxyType(
     {
