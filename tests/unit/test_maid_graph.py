@@ -10,10 +10,11 @@ import pytest
 
 from butler.approvals import deadlines, ledger
 from butler.clock import stamp_in
-from butler.maids import attempting
+from butler.maids import attempting, reviewing
 from butler.maids.conditions import Success
 from butler.maids.contract import Finished, Launch, ProviderTrouble, Stop, ToolUse, Watcher
 from butler.maids.history import success_of_all
+from butler.maids.worktree import Applied, Conflict, Workspace, apply
 from butler.types import Json
 from config.maid_types import Limits, VerificationProfile
 from tests.support.headless import says
@@ -266,3 +267,31 @@ async def test_a_house_without_maids_does_not_delegate(tmp_path: Path) -> None:
         state = await house.brain.say("please")
         assert state["ending"]["reply"] == "I see"
         assert "no maid" in state["messages"][-2]["content"] and await house.tasks() == []
+
+
+async def test_work_that_is_being_applied_is_applied_to_its_end_though_the_turn_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    async def slowly(workspace: Workspace, sha256: str) -> Applied | Conflict:
+        begun.set()
+        await let_go.wait()
+        return await apply(workspace, sha256)
+
+    monkeypatch.setattr(reviewing, "apply", slowly)
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok")) as house:
+        await house.brain.say("please")
+        [waiting] = await house.brain.pending()
+        await house.brain.decide(waiting, "approve")
+        turn = asyncio.create_task(house.brain.go())
+        await begun.wait()
+        turn.cancel()
+        await asyncio.sleep(0)
+        let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        assert (house.project / "out.txt").read_text() == "done\n"
+        assert [one.status for one in await house.tasks()] == ["succeeded"]
+        stored = await house.database.read(lambda connection: ledger.get(connection, waiting.action_id))
+        assert stored is not None and stored.execution == "done"
