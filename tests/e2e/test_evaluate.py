@@ -11,6 +11,7 @@ import yaml
 
 from tests.support import suite_maid
 from tests.support.client import Json
+from tests.support.maids import when_task
 from tests.support.projects import make_project
 from tests.support.server import ButlerServer, MakeButler
 
@@ -58,6 +59,10 @@ def test_the_whole_suite_gives_a_class_that_is_shown_and_routes_tasks(make_butle
     assert owner.get("/maids")["items"][0]["adoption"] == "default_candidate"
     assert document(server, *route)["maid_id"] == "perfect"
     assert owner.get("/maid-runs")["items"] == []
+    body = {"intent": "create_file", "instruction": "create hello.txt", "project_root": str(project)}
+    begun = owner.post("/maids/run", body).json()
+    task = when_task(owner, begun["maid_run_id"], "waiting_approval", "not_delegated", "failed")
+    assert (task["status"], task["maid_id"]) == ("waiting_approval", "perfect")
     assert [path.name for path in project.iterdir() if path.name != ".git"] == ["readme.txt"]
 
 
