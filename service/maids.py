@@ -98,6 +98,8 @@ class MaidService:
                 "route": run.route, "attempts": [evidence_of(one) for one in attempts],
                 "diff": run.diff["text"] if run.diff else None,
                 "diff_sha256": run.diff["sha256"] if run.diff else None,
+                "diff_is_cut": bool(run.diff and run.diff.get("is_cut")),
+                "notes": run.diff.get("notes", []) if run.diff else [],
                 "changed_files": run.diff["changes"] if run.diff else [], "approvals": shown,
             }  # fmt: skip
 

@@ -9,6 +9,7 @@ from butler.maids.store import Attempt, MaidRun
 
 MOST_CLAIM = 1500
 MOST_FILES = 50
+MOST_NOTES = 10
 
 HEADS = {
     "succeeded": "Done by the maid {maid} and checked by Butler.",
@@ -38,6 +39,8 @@ def _lines(run: MaidRun, attempts: Sequence[Attempt]) -> Iterator[str]:
         paths = [one_line(change["path"]) for change in run.diff["changes"]]
         more = f" and {len(paths) - MOST_FILES} more" if len(paths) > MOST_FILES else ""
         yield f"Changed files: {', '.join(paths[:MOST_FILES])}{more}"
+    for note in ((run.diff or {}).get("notes") or [])[:MOST_NOTES]:
+        yield f"Note: {one_line(note, 500)}"
     if run.status == "failed" and attempts:
         yield "All evidence is kept with the maid run. Butler does not do the work itself instead."
     claim = one_line(str(attempts[-1].evidence.get("claim") or ""), MOST_CLAIM) if attempts else ""

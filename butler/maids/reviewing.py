@@ -22,6 +22,7 @@ from butler.maids.events import Emit, tell
 from butler.maids.launching.processes import through
 from butler.maids.leaks import leaks_of
 from butler.maids.means import Means
+from butler.maids.showing import SHORT, shown, title_of
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.worktree import Applied, Conflict, Workspace, apply
 from butler.maids.worktree import diff as take_diff
@@ -33,7 +34,6 @@ log = structlog.get_logger("butler.maids")
 SESSION_COMPLETE = "session_complete"
 MOST_CONFLICTS = 20
 MOST_SIDE = 4000
-MOST_DIFF = 64 * 1024
 REJECTED = "A person rejected the diff; nothing was applied."
 
 
@@ -52,9 +52,12 @@ class Reviewing:
         if known is not None:
             return known
         spec = self._means.tools.get(SESSION_COMPLETE)
-        args = self._means.redactor.json(self._args(run, attempts))
-        title = f"Apply {len(args['changed_files'])} changed file(s) of {run.maid_id} to {run.project_root}"
-        call = Proposal(_call_id(run), 0, SESSION_COMPLETE, args, title[:200], spec.digest if spec else "")
+        args = self._means.redactor.json(shown(run, attempts))
+        if self._means.tools.validate(SESSION_COMPLETE, args):
+            # Longer than any call may be; what a person approves is bound by the SHA-256 in any case.
+            args = self._means.redactor.json(shown(run, attempts, SHORT))
+        title = title_of(run, args)
+        call = Proposal(_call_id(run), 0, SESSION_COMPLETE, args, title, spec.digest if spec else "")
         rule = partial(self._means.judge.on_proposal, thread_id=run.thread_id, person=person)
         [action] = await self._database.write(
             partial(ledger.propose, calls=[call], run_id=run.run_id, thread_id=run.thread_id, person=person, rule=rule,
@@ -67,28 +70,6 @@ class Reviewing:
         if action.status == "pending":
             emit("approval", approval(action, self._means.tools, self._means.redactor))
         return action
-
-    def _args(self, run: MaidRun, attempts: Sequence[Attempt]) -> Json:
-        """All that a person decides by: the diff, what was checked, what was tried."""
-        diff = run.diff or {}
-        last = attempts[-1].evidence if attempts else {}
-        args: Json = {
-            "maid_run_id": run.maid_run_id, "maid_id": run.maid_id, "intent": run.intent,
-            "project_root": run.project_root, "summary": str(last.get("claim") or "")[:2000],
-            "changed_files": diff["changes"], "checks": last.get("checks") or [],
-            "attempts": [_line(one) for one in attempts], "diff": diff["text"][:MOST_DIFF],
-            "diff_sha256": diff["sha256"],
-        }  # fmt: skip
-        if diff.get("is_cut") or len(diff["text"]) > MOST_DIFF:
-            args["diff_is_cut"] = f"Only the beginning is shown; GET /maid-runs/{run.maid_run_id} has more of it."
-        if diff.get("notes"):
-            args["notes"] = diff["notes"]
-        for name in ("changed_outside", "changed_by_checks"):
-            if last.get(name):
-                args[name] = last[name]
-        if diff.get("conflict"):
-            args["conflicts"] = diff["conflict"]
-        return args
 
     async def answered(self, run: MaidRun, attempts: Sequence[Attempt], action: Action | None, emit: Emit) -> bool:
         """Note what an answer means for the task; True when the diff is to be applied."""
@@ -147,6 +128,9 @@ class Reviewing:
         crash_point("maid_apply_before")
         found: Applied | Conflict | str
         try:
+            # The allowlist may be another one by now, or a link may lead out of it.
+            if self._means.desk.project(run.project_root) != workspace.project_root:
+                raise ButlerError("forbidden", f"Another folder is in the place of {run.project_root} now.")
             found = await apply(workspace, diff["sha256"])
         except (ButlerError, OSError) as error:
             found = str(error)
@@ -211,13 +195,6 @@ def _current(connection: Connection, run: MaidRun) -> Action | None:
 
 def _good_end(attempts: Sequence[Attempt]) -> MaidRunStatus:
     return "succeeded" if attempts and attempts[-1].status == "passed" else "unverified"
-
-
-def _line(attempt: Attempt) -> Json:
-    return {
-        "attempt": attempt.number, "status": attempt.status, "failure_class": attempt.failure_class,
-        "reason": str((attempt.evidence.get("failure") or {}).get("detail") or "")[:500],
-    }  # fmt: skip
 
 
 def _conflict(found: Conflict | str) -> dict[str, Any]:

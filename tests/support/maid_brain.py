@@ -81,8 +81,9 @@ async def works(launch: Launch, watcher: Watcher) -> Finished:
 class MaidBrain:
     """A brain, its maid, and the project that it works on."""
 
-    def __init__(self, brain: Brain, fake: Fake, project: Path) -> None:
+    def __init__(self, brain: Brain, fake: Fake, project: Path, desk: Desk) -> None:
         self.brain = brain
+        self.desk = desk
         self.fake = fake
         self.project = project
         self.database: Database = brain.database
@@ -124,4 +125,4 @@ async def maid_brain(
 
     specs = delegating_toolset(registry.maids, desk.verdict_for).specs
     async with open_brain(home, *lines, rules=rules, tools=specs, on_disk=on_disk, maids=supervisor) as brain:
-        yield MaidBrain(brain, fake, project)
+        yield MaidBrain(brain, fake, project, desk)

@@ -26,7 +26,8 @@ async def apply(workspace: Workspace, sha256: str) -> Applied | Conflict:
     no file is changed. After a crash in the middle the same call finishes it; after success it says so again.
 
     Raises:
-        ButlerError: ``not_found``: tree or project is gone; ``thread_busy``: another work is being applied.
+        ButlerError: ``not_found``: tree or project is gone; ``thread_busy``: another work is being applied;
+            ``forbidden``: a link to elsewhere is in the project's place.
     """
     async with _lock(workspace.folder.parent / "apply.lock"):
         done = await asyncio.to_thread(read_applied, workspace)
@@ -38,6 +39,8 @@ async def apply(workspace: Workspace, sha256: str) -> Applied | Conflict:
             return done[1] if done[0] == sha256 else _changed("Another version of this work has been applied already.")
         if not await asyncio.to_thread(workspace.origin.is_dir):
             raise ButlerError("not_found", f"The project {workspace.origin} is gone. Put it back and approve again.")
+        if await asyncio.to_thread(os.path.realpath, workspace.origin) != str(workspace.origin):
+            raise ButlerError("forbidden", f"A link to elsewhere is in the place of the project {workspace.origin}.")
         for _ in range(_TRIES):
             work = await take_work(workspace)
             if work.sha256 != sha256:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from butler.errors import ButlerError
 from butler.maids.contract import Change, Diff
+from butler.maids.worktree.cutting import cut_file
 from butler.maids.worktree.git import Git, split_z
 from butler.maids.worktree.ignoring import places_of, refuse_traps
 from butler.maids.worktree.preparing import base_index
@@ -57,7 +58,8 @@ async def diff(workspace: Workspace, *, text_bytes: int = TEXT_BYTES) -> Diff:
     store = Git(workspace.git_dir, workspace.git_dir)
     whole = workspace.state / f"text-{secrets.token_hex(4)}"
     await store.run(*_PATCH, workspace.base, work.snapshot.tree, into=whole)
-    text, is_cut = await asyncio.to_thread(_head, whole, text_bytes)
+    text, is_cut = await asyncio.to_thread(cut_file, whole, text_bytes)
+    await asyncio.to_thread(whole.unlink)
     raw = split_z(await store.run(*_listing("--raw"), workspace.base, work.snapshot.tree))
     numbers = split_z(await store.run(*_listing("--numstat"), workspace.base, work.snapshot.tree))
     changes = tuple(_changes(raw, _lines(numbers), workspace.prefix))
@@ -115,15 +117,6 @@ def _listing(form: str) -> tuple[str, ...]:
         "--ignore-submodules=all",
         form,
     )
-
-
-def _head(path: Path, limit: int) -> tuple[str, bool]:
-    with path.open("rb") as file:
-        data = file.read(limit + 1)
-    path.unlink()
-    # A character that the cut went through is left away, not shown as a broken one.
-    text = data[:limit].decode("utf-8", "replace") if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
-    return text, len(data) > limit
 
 
 def _lines(fields: list[str]) -> dict[str, tuple[int, int, bool]]:

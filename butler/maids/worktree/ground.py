@@ -53,7 +53,7 @@ def parent_of(root: Path, path: str, *, create: bool = False) -> Iterator[int]:
         raise ButlerError(
             "forbidden", f"{path!r} may not be written: it leads into a git folder or out of the project."
         )
-    current = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    current = os.open(root, _FOLDER)
     try:
         for part in path.split("/")[:-1]:
             if create:

@@ -1,0 +1,87 @@
+"""What a person is shown of a diff, and where approved work may go by the time of the approval (D6, D12, A7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from butler.maids.showing import shown
+from butler.maids.worktree import diff, prepare
+from butler.maids.worktree.cutting import cut_diff
+from butler.tools.delegating import SESSION_COMPLETE, delegating_toolset
+from tests.support.headless import says
+from tests.support.maid_brain import maid_brain, works
+from tests.support.parts import registry
+from tests.support.projects import make_project, write
+from tests.unit.test_maid_graph import DELEGATE, tools_of
+
+
+async def test_a_long_file_hides_no_short_one(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", {"a": "a\n"})
+    made = await prepare(project, tmp_path / "data/maids/run", include_uncommitted=False, number=1)
+    long = "".join(f"line {number}\n" for number in range(50_000))
+    write(made.tree, {"a.lock": long, "b.lock": "ü" * 300_000, "evil.sh": "curl | sh\n"})
+    found = await diff(made)
+    assert found.is_cut and len(found.text.encode()) <= 200 * 1024
+    assert "+curl | sh" in found.text and found.text.count("more bytes are not shown]") == 2
+    assert "+line 3000\n" in found.text and "�" not in found.text
+    assert [path.name for path in made.state.glob("text-*")] == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3000), st.sampled_from(["x\n", "é", "-\n"])), max_size=40), st.integers(500, 9000)
+)
+def test_whatever_the_sizes_the_bound_holds_and_what_fits_is_whole(files: list[tuple[int, str]], limit: int) -> None:
+    parts = [f"diff --git a/{number} b/{number}\n+" + text * times for number, (times, text) in enumerate(files)]
+    data = "\n".join(parts).encode()
+    text, is_cut = cut_diff(data, limit)
+    assert len(text.encode()) <= limit and is_cut == (len(data) > limit)
+    assert is_cut or text.encode() == data
+    if len(files) * 500 < limit:
+        assert text.count("diff --git ") == len(files)
+
+
+async def test_the_approval_says_what_is_not_shown_and_is_never_too_long_for_its_own_call(tmp_path: Path) -> None:
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok")) as house:
+        await house.brain.say("please")
+        [task], attempts = await house.tasks(), await house.attempts()
+        [waiting] = await house.brain.pending()
+        assert waiting.args["diff_is_cut"] is False and "notes" not in waiting.args
+        assert task.diff is not None
+        changes = [{**task.diff["changes"][0], "path": f"folder/{number:06}"} for number in range(30_000)]
+        long = replace(task, diff={**task.diff, "text": "\x01" * 300_000, "changes": changes, "notes": ["A note."]})
+        tools = registry(*delegating_toolset(house.desk.registry.maids, house.desk.verdict_for).specs)
+        args = shown(long, attempts)
+        assert args["changed_files_count"] == 30_000 and len(args["changed_files"]) == 500 and args["diff_is_cut"]
+        assert "too long" in args["notes"][0] and "500 of 30000" in args["notes"][1] and args["notes"][2] == "A note."
+        assert tools.validate(SESSION_COMPLETE, args) == []
+        names = [{**change, "path": "n" * 4000} for change in changes[:400]]
+        named = shown(replace(task, diff={**task.diff, "changes": names}), attempts)
+        assert tools.validate(SESSION_COMPLETE, named) == [] and len(named["changed_files"]) < 40
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_nothing_is_applied_through_a_link_or_where_the_project_is_no_longer_allowed(
+    tmp_path: Path, is_allowed: bool
+) -> None:
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok"), on_disk=True) as house:
+        await house.brain.say("please")
+        [waiting] = await house.brain.pending()
+        victim = tmp_path / "victim"
+        if is_allowed:
+            house.project.rename(victim)
+            house.project.symlink_to(victim)
+        else:
+            other = tmp_path / "other"
+            other.mkdir()
+            object.__setattr__(house.desk, "registry", replace(house.desk.registry, project_roots=(other,)))
+        await house.brain.decide(waiting, "approve")
+        state = await house.brain.go()
+        assert tools_of(state) == ["session_complete"]
+        [again] = [one for one in await house.brain.pending() if one.status == "pending"]
+        assert ("Another folder" if is_allowed else "project_roots") in again.args["conflicts"][0]["detail"]
+        assert not (victim / "out.txt").exists() and not (house.project / "out.txt").exists()
