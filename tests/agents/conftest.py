@@ -17,6 +17,7 @@ def goose_shop(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFac
     rows = [
         goose_row("acp", ACP, url, permission="allow"),
         goose_row("asks", ACP, url, permission="approve"),
+        goose_row("impatient", ACP, url, permission="approve", limits={"permission_wait": 1}),
         goose_row("runs", RUN, url),
     ]
     # One attempt, and a provider's trouble is not waited out: what is of interest is how the first one is judged.

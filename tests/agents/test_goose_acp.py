@@ -6,7 +6,9 @@ import pytest
 
 from tests.agents import scenes
 from tests.agents.scenes import TROUBLES, Trouble
-from tests.support.agents import DONE, HELLO, AgentShop
+from tests.support.agents import DONE, HELLO, AgentShop, asked
+from tests.support.client import Json
+from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 
 
@@ -30,9 +32,9 @@ def test_after_the_death_of_the_server_the_agent_is_gone_and_starts_anew(shop: A
 def test_a_denied_permission_is_told_to_the_agent_and_nothing_is_written(shop: AgentShop, model: ScriptedModel) -> None:
     ids = shop.begin("asks", f"{HELLO}[[then]]{DONE}")
     task = shop.when(ids, "waiting_approval")
-    asked = shop.decide(task, "reject", reason="not that file")
-    assert asked["tool"] == "maid:asks:edit"
-    assert asked["args"]["paths"] == ["hello.txt"]
+    question = shop.decide(task, "reject", reason="not that file")
+    assert question["tool"] == "maid:asks:edit"
+    assert question["args"]["paths"] == ["hello.txt"]
     task = shop.when(ids, "failed", "succeeded")
     assert task["status"] == "failed"
     [attempt] = task["attempts"]
@@ -46,16 +48,27 @@ def test_a_denied_permission_is_told_to_the_agent_and_nothing_is_written(shop: A
 def test_an_allowed_permission_lets_the_same_session_go_on(shop: AgentShop, model: ScriptedModel) -> None:
     ids = shop.begin("asks", f"{HELLO}[[then]]{DONE}")
     shop.decide(shop.when(ids, "waiting_approval"), "approve")
-
-    def asked_about_the_diff() -> None:
-        task = shop.when(ids, "waiting_approval", "failed")
-        while task["approvals"][0]["tool"] != "session_complete":
-            task = shop.when(ids, "waiting_approval", "failed")
-        shop.decide(task, "approve")
-
-    asked_about_the_diff()
+    shop.decide(asked(shop, ids, "session_complete"), "approve")
     task = shop.when(ids, "succeeded", "failed")
     assert task["status"] == "succeeded"
     assert [one["status"] for one in task["attempts"]] == ["passed"]
+    shop.clean()
+    assert shop.read() == "hello world\n"
+
+
+def test_a_late_answer_counts_for_the_next_attempt(shop: AgentShop, model: ScriptedModel) -> None:
+    ids = shop.begin("impatient", f"{HELLO}[[then]]{DONE}")
+
+    def given_up() -> Json | None:
+        task = shop.when(ids, "waiting_approval", "failed")
+        return task if [one["status"] for one in task["attempts"]] == ["cancelled"] else None
+
+    task = wait_until(given_up, "the attempt ended without an answer")
+    assert shop.processes() == []
+    shop.decide(task, "approve")
+    task = asked(shop, ids, "session_complete")
+    assert [(one["status"], one["spends"]) for one in task["attempts"]] == [("cancelled", False), ("passed", True)]
+    shop.decide(task, "approve")
+    assert shop.when(ids, "succeeded", "failed")["status"] == "succeeded"
     shop.clean()
     assert shop.read() == "hello world\n"

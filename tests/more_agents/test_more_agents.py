@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.more_agents.rows import CODEX_STARTER, MORE_AGENTS, Agent
-from tests.support.agents import DONE, AgentShop
+from tests.support.agents import DONE, AgentShop, asked
 from tests.support.client import Json
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
@@ -30,17 +30,6 @@ def agents_shop(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFa
 def shop(agents_shop: AgentShop, model: ScriptedModel) -> AgentShop:
     agents_shop.restore()
     return agents_shop
-
-
-def asked(shop: AgentShop, ids: Json, tool: str) -> Json:
-    """Wait until that question is asked; gives the task."""
-
-    def probe() -> Json | None:
-        task = shop.when(ids, "waiting_approval", "failed", seconds=120)
-        assert task["status"] != "failed", task
-        return task if [one["tool"] for one in task["approvals"]] == [tool] else None
-
-    return wait_until(probe, f"{tool} is asked", 60)
 
 
 @every_agent

@@ -142,6 +142,17 @@ class AgentShop:
         return wait_until(found, "an agent runs")
 
 
+def asked(shop: AgentShop, ids: Json, tool: str) -> Json:
+    """Wait until a task waits with the one question of that tool; gives the task."""
+
+    def probe() -> Json | None:
+        task = shop.when(ids, "waiting_approval", "failed", seconds=120)
+        assert task["status"] != "failed", task
+        return task if [one["tool"] for one in task["approvals"]] == [tool] else None
+
+    return wait_until(probe, f"{tool} is asked", 60)
+
+
 def order(name: str, **arguments: Any) -> str:
     """The words that make the scripted model call a tool of the agent."""
     return f"[[call {name} {json.dumps(arguments)}]]"
