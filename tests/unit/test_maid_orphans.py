@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,45 @@ def test_what_a_stopped_keeper_watched_over_is_ended_with_it(tmp_path: Path) -> 
     tampered, _, _, own, adopted, status, children = butler(tmp_path, code, "stop")
     assert with_word(text) == []
     assert tampered == "It stopped the process that watches over it."
+    assert (own, adopted, status, children) == (True, True, -9, "")
+
+
+HOP = """
+import os, sys, time
+end = time.monotonic() + 8
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+    if sys.argv[1:] == ['alone']:
+        os.setsid()
+"""
+LEAVE_HOPPER = (
+    "import os, subprocess, sys\nsubprocess.Popen([sys.executable, '-I', '-S', '-c', {hop!r}, 'WORD'{more}], env={{}}, "
+    "start_new_session=True)\n{then}"
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+@pytest.mark.parametrize("more", ["", ", 'alone'"], ids=["in a group", "each in a group of its own"])
+async def test_what_forks_and_ends_again_and_again_does_not_get_away(tmp_path: Path, more: str) -> None:
+    text = word()
+    code = LEAVE_HOPPER.format(hop=HOP.replace("argv[1:]", "argv[2:]"), more=more, then="").replace("WORD", text)
+    launch = python_maid(tmp_path, code)
+    began = time.monotonic()
+    finished = await launcher_for(launch.maid, Settings(graces=QUICK)).run(launch, Notes())
+    assert time.monotonic() - began < 6
+    assert [with_word(text) for _ in range(20)] == [[]] * 20
+    assert finished.left_behind > 0 or finished.stopped is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+def test_it_does_not_get_away_without_a_keeper_either(tmp_path: Path) -> None:
+    text = word()
+    hop = HOP.replace("argv[1:]", "argv[2:]")
+    code = LEAVE_HOPPER.format(hop=hop, more="", then="os.kill(os.getppid(), 9)").replace("WORD", text)
+    tampered, _, left, own, adopted, status, children = butler(tmp_path, code)
+    assert [with_word(text) for _ in range(20)] == [[]] * 20
+    assert tampered is not None and left > 0
     assert (own, adopted, status, children) == (True, True, -9, "")
 
 

@@ -23,12 +23,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 PR_SET_CHILD_SUBREAPER = 36
 SETTLE_SECONDS = 0.2
 """How long what the maid leaves may take to end by itself."""
 END_SECONDS = 5.0
+PAUSE_SECONDS = 0.0005
 MOST_MESSAGES = 819_200
 """Bytes of message queues where there was no limit: Linux's own default."""
 
@@ -63,10 +63,15 @@ class Keeper:
                 break
             self._reap(maid.pid)
         deadline = time.monotonic() + SETTLE_SECONDS
-        while any(_descendants()) and (left := deadline - time.monotonic()) > 0 and self._wait(left):
-            self._reap(maid.pid)
+        while self._reap(maid.pid) and (left := deadline - time.monotonic()) > 0 and self._wait(left):
+            pass
         ended |= self._end_all(maid.pid)
-        self._tell(exit=self._status, left=len(ended - {maid.pid}))
+        is_running = self._reap(maid.pid)
+        self._tell(exit=self._status, left=len(ended - {maid.pid}), running=is_running)
+        while is_running:
+            # Something starts anew faster than it can be ended. Nobody waits for it, and it does not get away.
+            self._end_all(maid.pid)
+            is_running = self._reap(maid.pid)
 
     def _wait(self, seconds: float | None) -> bool:
         """Wait for a signal or the time; False if Butler wants the end or is gone."""
@@ -80,27 +85,27 @@ class Keeper:
             return bool(self._control.recv(4096))
         return False
 
-    def _reap(self, maid: int) -> None:
-        with contextlib.suppress(ChildProcessError):
+    def _reap(self, maid: int) -> bool:
+        """Take note of what has ended; False if nothing is left. As the subreaper it knows this for certain."""
+        try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
-                    return
+                    return True
                 if pid == maid:
                     self._status = os.waitstatus_to_exitcode(status)
+        except ChildProcessError:
+            return False
 
     def _end_all(self, maid: int) -> set[int]:
-        """Kill all descendants, looked for anew each round: one may just have started another."""
+        """Kill all that is left, from above: what a killed one leaves comes to us, and is next."""
         killed: set[int] = set()
         deadline = time.monotonic() + END_SECONDS
-        while (alive := list(_descendants())) and time.monotonic() < deadline:
-            for pid in alive:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            killed.update(alive)
-            time.sleep(0.002)
-            self._reap(maid)
-        self._reap(maid)
+        while self._reap(maid) and time.monotonic() < deadline:
+            for pid in _children():
+                killed.add(pid)
+                _kill(pid)
+            time.sleep(PAUSE_SECONDS)
         return killed
 
     def _tell(self, **what: object) -> None:
@@ -108,21 +113,28 @@ class Keeper:
             self._control.sendall(json.dumps(what).encode() + b"\n")
 
 
-def _descendants() -> Iterator[int]:
-    """All living processes below this one."""
-    children: dict[int, list[tuple[int, bytes]]] = {}
+def _children() -> list[int]:
+    """The children of this process, as quickly as they can be had: some don't live for long."""
+    with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb") as children:
+        return [int(pid) for pid in children.read().split()]
+    found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:
                 # The name in brackets may hold anything, also brackets.
-                state, parent = stat.read().rpartition(b")")[2].split()[:2]
-                children.setdefault(int(parent), []).append((int(name), state))
-    pending = [os.getpid()]
-    while pending:
-        for pid, state in children.get(pending.pop(), ()):
-            pending.append(pid)
-            if state not in (b"Z", b"X"):
-                yield pid
+                if int(stat.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                    found.append(int(name))
+    return found
+
+
+def _kill(pid: int) -> None:
+    """Kill a child with its group: a group has no time to start another member."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        group = os.getpgid(pid)
+        if group not in (0, os.getpgrp()):
+            os.killpg(group, signal.SIGKILL)
 
 
 def _mark() -> None:

@@ -170,7 +170,11 @@ class MaidProcess:
             self._signal(signal.SIGKILL)  # the keeper was killed
         if self.stdin is not None:
             self.stdin.close()
-        status = await self._keeper.wait()
+        if report.get("running"):
+            self.tampered = "It starts processes faster than they can be ended."
+            status = 0  # the keeper goes on for as long as it takes
+        else:
+            status = await self._keeper.wait()
         if is_lost and status < 0 and not self._is_abandoned:
             self.tampered = self.tampered or "It killed the process that watches over it."
         self.left_behind = report.get("left", 0) + await asyncio.to_thread(sweep, self._attempt_id)
