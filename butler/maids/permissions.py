@@ -43,6 +43,8 @@ QUOTED_OR_BLANKS = re.compile(r"""('[^']*'|"(?:\\.|[^"\\])*")|[ \t]+""")
 MOST_INPUT_CHARACTERS = 16_000
 MOST_ASKED = 200
 """Questions of one task; an agent that asks more is told no."""
+PASSING = frozenset({"call_id", "callId", "toolCallId", "turn_id", "turnId", "process_id", "started_at_ms"})
+"""What agents write into a call's arguments that is another one each time, though the wish is the same."""
 USED = "Allowed once."
 
 
@@ -158,8 +160,8 @@ def asked_args(request: PermissionRequest, tree: Path) -> Json:
         args["paths"] = [str(path) if path in outside else _within(path, tree) for path in request.paths]
     if outside:
         args["outside"] = sorted(map(str, outside))
-    if request.raw_input:
-        args["input"] = _bounded(request.raw_input, tree)
+    if kept := {key: value for key, value in request.raw_input.items() if key not in PASSING}:
+        args["input"] = _bounded(kept, tree)
     if not args:
         args["title"] = request.title[:MOST_INPUT_CHARACTERS]
     return args
