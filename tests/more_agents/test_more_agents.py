@@ -22,6 +22,7 @@ def agents_shop(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFa
     server = ButlerServer(tmp_path_factory.mktemp("agents"), shared_model.url)
     (server.config / "start_codex.py").write_text(CODEX_STARTER)
     rows = [agent.row(shared_model.url) for agent in MORE_AGENTS]
+    rows += [{**row, "maid_id": f"{row['maid_id']}_impatient", "limits": {"permission_wait": 1}} for row in rows]
     yield AgentShop(server, rows, {"max_attempts": 2, "retry_on": ["wrong_output"]})
     server.close()
 
@@ -87,4 +88,20 @@ def test_a_killed_agent_has_failed_and_leaves_no_process(shop: AgentShop, model:
     task = shop.when(ids, "failed", "succeeded")
     assert task["status"] == "failed"
     model.release("in-the-middle")
+    shop.clean()
+
+
+@every_agent
+def test_a_late_answer_counts_for_the_next_attempt(shop: AgentShop, model: ScriptedModel, agent: Agent) -> None:
+    ids = shop.begin(f"{agent.name}_impatient", f"{agent.hello}[[then]]{DONE}")
+
+    def given_up() -> Json | None:
+        task = shop.when(ids, "waiting_approval", "failed", seconds=120)
+        return task if [one["status"] for one in task["attempts"]] == ["cancelled"] else None
+
+    shop.decide(wait_until(given_up, "the attempt ended without an answer", 60), "approve")
+    task = asked(shop, ids, "session_complete")
+    assert [one["status"] for one in task["attempts"]] == ["cancelled", "passed"]
+    shop.decide(task, "approve")
+    assert shop.when(ids, "succeeded", "failed")["status"] == "succeeded"
     shop.clean()
