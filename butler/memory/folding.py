@@ -138,7 +138,7 @@ def _noted_until(prefix: Sequence[ChatMessage], noted: Sequence[int]) -> int:
     """
     starts = [at for at, message in enumerate(prefix) if at and message.get("role") == "user"]
     before = [at for at in starts if min(noted) < at <= noted[-1]]
-    after = [at for at in starts if at > max(noted)]
+    after = [at for at in starts if at > min(noted)]
     return before[-1] if before else after[0] if after else len(prefix)
 
 

@@ -29,6 +29,7 @@ class Sources:
     def __init__(self, prefix: Sequence[ChatMessage], known: str = "") -> None:
         self._readings = [read(text_of(message)) for message in prefix]
         self._known = read(known).soft
+        self._around: dict[int, Reading] = {}
 
     def find(self, text: str, cited: int | None) -> int | None:
         """The position of the message that says it: the cited one if that is true, else the newest that does.
@@ -48,7 +49,8 @@ class Sources:
         return next((position for position in order if self._together(position, note)), None)
 
     def _together(self, position: int, note: Reading) -> bool:
-        around = joined(self._readings[max(0, position - 2) : position + 1])
+        if (around := self._around.get(position)) is None:
+            around = self._around[position] = joined(self._readings[max(0, position - 2) : position + 1])
         own = self._readings[position]
         part = bool(note.soft & own.soft or hard_parts(note))
         return part and (says(around, note) or says(own, note, self._known))

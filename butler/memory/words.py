@@ -77,6 +77,8 @@ _COUNTS = {
 }  # fmt: skip
 _GLUED_COUNT = re.compile("十[一二]|[一二两両三四五六七八九十]")
 _STEM = 6
+SHORT_CHARS = 1_000
+"""A note, a quote, a sentence: what is compared again and again."""
 _MOSTLY_CAPITAL = 0.25
 """From this share of capitals inside sentences on, as in German, a capital marks no name."""
 
@@ -102,9 +104,12 @@ class Reading:
     codes: frozenset[str]
 
 
-@lru_cache(maxsize=2048)
 def read(text: str) -> Reading:
-    """Read a text once; the same text again costs nothing."""
+    """Read a text; a short one again costs nothing. Long ones are not kept, or they would fill the memory."""
+    return _read_once(text) if len(text) <= SHORT_CHARS else _read(text)
+
+
+def _read(text: str) -> Reading:
     whole = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
     flat = whole.casefold()
     codes = frozenset(code.casefold() for code in _codes(whole))
@@ -131,6 +136,9 @@ def read(text: str) -> Reading:
         known_numbers=frozenset(implied | in_codes),
         codes=codes,
     )
+
+
+_read_once = lru_cache(maxsize=2048)(_read)
 
 
 def stem(word: str) -> str:
@@ -165,9 +173,13 @@ def _codes(text: str) -> list[str]:
 
 
 def _without(text: str, codes: frozenset[str]) -> str:
-    for code in sorted(codes, key=len, reverse=True):
-        text = text.replace(code, " ")
-    return text
+    """The text without its codes, in one pass: a log may have thousands of them."""
+
+    def rest(match: re.Match[str]) -> str:
+        code = match[0].rstrip(".:-")
+        return f" {match[0][len(code) :]}" if code in codes else match[0]
+
+    return _CODE.sub(rest, text)
 
 
 def _ways(number: str) -> frozenset[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from butler.memory import words
 from butler.memory.answers import Answer, read_answer
 from butler.memory.checks import Fault
 from butler.memory.compaction import cut_index
@@ -175,6 +177,33 @@ def test_an_answer_that_was_cut_folds_only_the_turns_before_its_last_note() -> N
     assert not isinstance(outcome, Fault) and outcome.messages == len(prefix)
     outcome = fold(json.dumps({"notes": notes[:1]})[:-2], prefix, Notes())
     assert not isinstance(outcome, Fault) and (outcome.messages, outcome.taken) == (2, 1)
+
+
+def test_of_a_cut_answer_without_order_no_turn_is_folded_that_was_not_looked_at() -> None:
+    said = [f"The code of door number {number} is K-{number * 37}." for number in range(1, 7)]
+    prefix = [
+        message for text in said
+        for message in ({"role": "user", "content": text}, {"role": "assistant", "content": "Noted, thank you."})
+    ]  # fmt: skip
+    notes = [{"source": 2 * at + 1, "kind": "fact", "text": said[at]} for at in (4, 0, 1)]
+    whole = json.dumps({"notes": notes})
+    outcome = fold(whole[: whole.index(said[1]) + 5], prefix, Notes())
+    assert not isinstance(outcome, Fault) and outcome.messages == 2
+    assert [note.text for note in outcome.notes.items] == said[:1]
+
+
+def test_a_long_text_is_read_soon_and_not_kept() -> None:
+    line = " ".join(
+        f"/var/log/app{number}/file{number}.txt at 10:{number} has {number}.5 on host{number}"
+        for number in range(2_000)
+    )
+    kept = words._read_once.cache_info().currsize
+    start = time.process_time()
+    reading = words.read(line)
+    assert time.process_time() - start < 3
+    assert "/var/log/app7/file7.txt" in reading.codes and "1999.5" in reading.known_numbers
+    assert words._read_once.cache_info().currsize == kept
+    assert words.read("short") is words.read("short")
 
 
 def test_a_plain_text_that_was_cut_is_never_taken_for_the_whole() -> None:
