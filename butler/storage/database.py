@@ -130,7 +130,8 @@ class Database:
             self._jobs.put(None)
         self._writer.join()
         self._readers.shutdown()
-        self._slow_reader.shutdown()
+        # What still waits for its search would hold up the end by seconds each.
+        self._slow_reader.shutdown(cancel_futures=True)
         self._write_engine.dispose()
         self._read_engine.dispose()
 

@@ -111,18 +111,18 @@ def forget(connection: Connection, user_id: str, memory_id: str) -> Memory:
 def undo(connection: Connection, user_id: str, memory_id: str) -> list[Memory]:
     """Take a forgotten memory back, or take apart one that was merged of others; these are never merged again.
 
-    Returns: the memories that are there again.
+    Returns: the memories that are there again; a part that is remembered anew meanwhile is there already.
     Raises: ButlerError ``invalid_request`` when there is nothing to undo or the same is remembered anew.
     """
     memory = get(connection, user_id, memory_id)
-    parts = _ids_merged_into(connection, user_id, memory.memory_id)
+    parts = _merged_into(connection, user_id, memory.memory_id)
     if memory.forgotten_at is not None:
         return [_revive(connection, user_id, memory.memory_id)]
     if not parts:
         raise ButlerError("invalid_request", f"{memory.memory_id} is not forgotten; there is nothing to undo.")
     if memory.via == MERGED:  # Of doubles one was kept, and stays.
         _change(connection, user_id, memory.memory_id, forgotten_at=stamp())
-    return [_revive(connection, user_id, part) for part in parts]
+    return [_same(connection, user_id, part.text) or _revive(connection, user_id, part.memory_id) for part in parts]
 
 
 def merge(connection: Connection, user_id: str, parts: Sequence[Memory], text: str, source: Source) -> Memory | None:
@@ -251,11 +251,11 @@ def _row_of(connection: Connection, user_id: str, memory_id: str) -> Memory | No
     return _memory(row) if row else None
 
 
-def _ids_merged_into(connection: Connection, user_id: str, memory_id: str) -> list[str]:
-    query = select(memories.c.memory_id).where(
+def _merged_into(connection: Connection, user_id: str, memory_id: str) -> list[Memory]:
+    query = select(*_SHOWN).where(
         memories.c.user_id == user_id, memories.c.merged_into == memory_id, memories.c.forgotten_at.is_not(None)
     )
-    return list(connection.execute(query).scalars())
+    return [_memory(row) for row in connection.execute(query)]
 
 
 def _memory(row: Row[Any]) -> Memory:

@@ -134,6 +134,16 @@ def test_merging_writes_the_new_one_and_puts_the_old_ones_aside_until_undone(dat
     assert sorted(held(database)) == ["likes green tea", "likes tea"]
 
 
+def test_a_merged_memory_comes_apart_also_when_a_part_is_remembered_anew(database: Database) -> None:
+    parts = [keep(database, "likes tea"), keep(database, "likes green tea")]
+    merged = database.write_now(lambda c: memories.merge(c, MIA.user_id, parts, "likes tea, green", HOUSE))
+    assert merged is not None
+    anew = keep(database, "likes tea")
+    back = database.write_now(lambda c: memories.undo(c, MIA.user_id, merged.memory_id))
+    assert {one.memory_id for one in back} == {anew.memory_id, parts[1].memory_id}
+    assert sorted(held(database)) == ["likes green tea", "likes tea"]
+
+
 def test_a_merge_gives_way_to_whoever_changed_a_part_meanwhile(database: Database) -> None:
     parts = [keep(database, "likes tea"), keep(database, "likes green tea")]
     database.write_now(lambda c: memories.forget(c, MIA.user_id, parts[0].memory_id))

@@ -253,6 +253,24 @@ async def test_slow_searches_hold_up_nothing_else_that_reads(database: Database)
     assert await database.read_within(5, number) == 7
 
 
+async def test_searches_that_wait_do_not_hold_up_the_end(database: Database) -> None:
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def endless(connection: Connection) -> object:
+        loop.call_soon_threadsafe(begun.set)
+        return connection.execute(text(ENDLESS)).scalar()
+
+    searches = [asyncio.create_task(database.read_within(0.3, endless)) for _ in range(20)]
+    await begun.wait()
+    start = loop.time()
+    await asyncio.to_thread(database.close)
+    assert loop.time() - start < 3
+    ends = await asyncio.gather(*searches, return_exceptions=True)
+    assert isinstance(ends[0], TookTooLong)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ends[1:])
+
+
 @pytest.mark.parametrize(("endless", "found_lines", "why"), [("_BEST", 2, NEWEST_ALONE), ("_BEST _NEWEST", 0, STOPPED)])
 async def test_a_search_that_takes_too_long_gives_the_newest_lines_or_says_that_it_was_stopped(
     database: Database, monkeypatch: pytest.MonkeyPatch, endless: str, found_lines: int, why: str
