@@ -105,8 +105,8 @@ while time.monotonic() < end:
         os.setsid()
 """
 LEAVE_HOPPER = (
-    "import os, subprocess, sys\nsubprocess.Popen([sys.executable, '-I', '-S', '-c', {hop!r}, 'WORD'{more}], env={{}}, "
-    "start_new_session=True)\n{then}"
+    "import os, subprocess, sys\nfor _ in range(4):\n    subprocess.Popen([sys.executable, '-I', '-S', '-c', {hop!r}, "
+    "'WORD'{more}], env={{}}, start_new_session=True)\n{then}"
 )
 
 
@@ -120,7 +120,7 @@ async def test_what_forks_and_ends_again_and_again_does_not_get_away(tmp_path: P
     finished = await launcher_for(launch.maid, Settings(graces=QUICK)).run(launch, Notes())
     assert time.monotonic() - began < 6
     assert [with_word(text) for _ in range(20)] == [[]] * 20
-    assert finished.left_behind > 0 or finished.stopped is not None
+    assert finished.left_behind >= 4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
@@ -130,7 +130,7 @@ def test_it_does_not_get_away_without_a_keeper_either(tmp_path: Path) -> None:
     code = LEAVE_HOPPER.format(hop=hop, more="", then="os.kill(os.getppid(), 9)").replace("WORD", text)
     tampered, _, left, own, adopted, status, children = butler(tmp_path, code)
     assert [with_word(text) for _ in range(20)] == [[]] * 20
-    assert tampered is not None and left > 0
+    assert tampered is not None and left >= 4
     assert (own, adopted, status, children) == (True, True, -9, "")
 
 
