@@ -32,6 +32,21 @@ def test_a_command_is_one_text_in_whatever_shape_it_comes(command: str | tuple[s
     assert asked_args(request, Path("/tree")) == {"command": "rm -rf x", "input": {"command": "as it was"}}
 
 
+def test_the_same_wish_is_the_same_whatever_the_agent_numbers_it() -> None:
+    def asked(number: int, command: str | None = "make it") -> object:
+        raw = {
+            "call_id": f"c{number}",
+            "turn_id": number,
+            "started_at_ms": 1000 + number,
+            "id": 7,
+            "toolCallId": number,
+        }
+        return asked_args(PermissionRequest(str(number), "execute", "t", command=command, raw_input=raw), Path("/tree"))
+
+    assert asked(1) == asked(2) == {"command": "make it", "input": {"id": 7}}
+    assert asked(1, None) != asked(2, None)
+
+
 @pytest.mark.parametrize(
     ("command", "text"),
     [
