@@ -26,6 +26,7 @@ from butler.maids.store import Attempt, MaidRun
 from butler.maids.verify.profile import merged
 from butler.maids.verify.run import verify
 from butler.maids.worktree import Fingerprint, Workspace, diff, fingerprint, outside_changes
+from butler.maids.worktree.sealing import Tampered
 from butler.types import Json
 
 log = structlog.get_logger("butler.maids")
@@ -132,8 +133,10 @@ class Checking:
         except (ButlerError, OSError) as error:
             log.warning("diff_not_taken", maid_run_id=run.maid_run_id, error=str(error))
             found = error
-        if not await asyncio.to_thread(workspace.tree.is_dir):
+        if not await asyncio.to_thread(workspace.tree.is_dir) and not isinstance(found, Tampered):
             return Failure("wrong_directory", "It removed the folder that it works in, and its work with it.")
+        if isinstance(found, Tampered):
+            return Failure("policy_violation", found.detail)
         if isinstance(found, ButlerError) and found.code in MAIDS_DOING:
             return Failure("wrong_output", f"Its changes can't be taken: {found.detail}")
         return Failure("verifier_error", f"Its changes can't be taken: {found}")
@@ -177,7 +180,7 @@ def _without_diff(found: Failure | None, lost: Failure) -> Failure:
     """The failure of an attempt whose diff can't be taken."""
     if found is None or found.failure_class == "unknown":
         return lost
-    if lost.failure_class == "wrong_directory" and not kind_of(found.failure_class).stands:
+    if kind_of(lost.failure_class).stands and not kind_of(found.failure_class).stands:
         return replace(lost, check=found.check)
     return replace(found, detail=f"{found.detail} {lost.detail}"[:2_000])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,8 +28,9 @@ from butler.maids.reporting import told
 from butler.maids.reviewing import Reviewing
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.verify.profile import merged
-from butler.maids.worktree import Workspace, leftovers, mend, prepare, remove
-from butler.maids.worktree.removing import remove_tree
+from butler.maids.worktree import Workspace, leftovers, mend, prepare
+from butler.maids.worktree.removing import remove_folder
+from butler.maids.worktree.sealing import sealed
 from butler.people import Principal
 from butler.types import Json, ToolResult
 
@@ -136,7 +136,7 @@ class Supervisor:
             made = await prepare(
                 Path(run.project_root), self.means.folder_of(run), include_uncommitted=True, number=number
             )
-            made = replace(made, wanted=self._wanted(run))
+            made = await asyncio.to_thread(sealed, replace(made, wanted=self._wanted(run)))
         except (ButlerError, OSError) as error:
             await self._finish(run, "failed", f"No tree could be made for the maid: {error}")
             return
@@ -228,13 +228,8 @@ class Supervisor:
         folder = self.means.folder_of(run)
         if not await asyncio.to_thread(folder.is_dir):
             return
-        for note in await asyncio.to_thread(lambda: sorted(folder.glob("state-*/workspace.json"))):
-            try:
-                await remove(Workspace.from_json(json.loads(await asyncio.to_thread(note.read_text, "utf-8"))), False)
-            except (ButlerError, OSError, ValueError, KeyError, TypeError) as error:
-                log.warning("maid_tree_not_removed", maid_run_id=run.maid_run_id, error=str(error))
         try:
-            await asyncio.to_thread(remove_tree, folder)
+            await asyncio.to_thread(remove_folder, folder)
         except OSError as error:
             # The next start looks for leftovers again.
             log.warning("maid_folder_not_removed", maid_run_id=run.maid_run_id, error=str(error))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -84,7 +83,7 @@ async def test_a_conflicting_edit_after_the_kill_takes_everything_back(tmp_path:
     write(project, {"z": "z\n"})
     assert everything(project) == before
     assert isinstance(await apply(made, sha256), Applied)
-    assert json.loads((made.state / "applied.json").read_text())["sha256"] == sha256
+    assert sha256 in (made.state / "applied.json").read_text()
 
 
 async def test_a_file_that_cannot_be_written_takes_everything_back(

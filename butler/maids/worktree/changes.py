@@ -19,6 +19,7 @@ from butler.maids.worktree.git import Git, split_z
 from butler.maids.worktree.ignoring import places_of, refuse_traps
 from butler.maids.worktree.preparing import base_index
 from butler.maids.worktree.removing import remove_tree
+from butler.maids.worktree.sealing import require_seal
 from butler.maids.worktree.store import Snapshot, copy_index, snapshot
 from butler.maids.worktree.workspace import Workspace
 
@@ -52,7 +53,7 @@ async def diff(workspace: Workspace, *, text_bytes: int = TEXT_BYTES) -> Diff:
 
     Raises:
         ButlerError: ``not_found``: the tree is gone; ``too_large``: more than can be taken; ``invalid_request``:
-            what git can't read.
+            what git can't read; ``forbidden``: Butler's own files beside the tree were changed.
     """
     work = await take_work(workspace)
     store = Git(workspace.git_dir, workspace.git_dir)
@@ -71,6 +72,7 @@ async def take_work(workspace: Workspace) -> Work:
     """Take a snapshot of the maid's tree and write the patch that leads to it."""
     if not await asyncio.to_thread(_is_there, workspace):
         raise ButlerError("not_found", f"The maid's tree {workspace.top} is gone. Delegate the task again.")
+    await asyncio.to_thread(require_seal, workspace)
     scratch = workspace.state / f"work-{secrets.token_hex(4)}"  # two may look at once
     await asyncio.to_thread(scratch.mkdir)
     try:

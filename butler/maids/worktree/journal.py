@@ -20,6 +20,7 @@ from butler.errors import ButlerError
 from butler.maids.worktree.changes import shown
 from butler.maids.worktree.ground import Found, Wanted, drop_temp, look, put, take_away
 from butler.maids.worktree.removing import remove_tree
+from butler.maids.worktree.sealing import with_mark, without_mark
 from butler.maids.worktree.workspace import Applied, Workspace
 
 _MOVED = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
@@ -70,7 +71,7 @@ def write_journal(workspace: Workspace, journal: Journal) -> None:
             shutil.copy2(workspace.origin / step.path, folder / "old" / str(number), follow_symlinks=False)
         if step.after.kind == "file":
             sync(staged(workspace, step.path))
-    write_durably(folder / "journal.json", json.dumps(asdict(journal)))
+    write_durably(folder / "journal.json", with_mark(workspace, json.dumps(asdict(journal))))
     crash_point("maid_apply_planned")
 
 
@@ -80,7 +81,7 @@ def read_journal(workspace: Workspace) -> Journal | None:
         text = (plan_folder(workspace) / "journal.json").read_text("utf-8")
     except FileNotFoundError:
         return None
-    return Journal.from_json(json.loads(text))
+    return Journal.from_json(json.loads(without_mark(workspace, text)))
 
 
 def execute(workspace: Workspace, journal: Journal) -> Applied | None:
@@ -117,7 +118,8 @@ def execute(workspace: Workspace, journal: Journal) -> Applied | None:
             crash_point("maid_apply_stepped")
     crash_point("maid_apply_done")
     applied = Applied(tuple(shown(step.path) for step in journal.steps), journal.merged)
-    write_durably(workspace.state / "applied.json", json.dumps({"sha256": journal.sha256, **asdict(applied)}))
+    told = json.dumps({"sha256": journal.sha256, **asdict(applied)})
+    write_durably(workspace.state / "applied.json", with_mark(workspace, told))
     crash_point("maid_apply_recorded")
     remove_tree(plan_folder(workspace))
     return applied
@@ -126,9 +128,10 @@ def execute(workspace: Workspace, journal: Journal) -> Applied | None:
 def read_applied(workspace: Workspace) -> tuple[str, Applied] | None:
     """The SHA-256 of what has been applied, and what it was, if it has."""
     try:
-        data = json.loads((workspace.state / "applied.json").read_text("utf-8"))
+        text = (workspace.state / "applied.json").read_text("utf-8")
     except FileNotFoundError:
         return None
+    data = json.loads(without_mark(workspace, text))
     return data["sha256"], Applied(tuple(data["paths"]), tuple(data["merged"]), already=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from butler.maids.worktree.preparing import base_index
 from butler.maids.worktree.removing import remove_tree
+from butler.maids.worktree.sealing import is_sealed
 from butler.maids.worktree.workspace import Workspace
 
 
@@ -22,7 +23,12 @@ async def mend(workspace: Workspace) -> bool:
 def _mend(workspace: Workspace) -> bool:
     kept = workspace.git_dir.is_dir() and base_index(workspace).is_file()
     # A maid may have put a link to somewhere else in the place of its folder.
-    if not kept or not workspace.tree.is_dir() or os.path.realpath(workspace.tree) != str(workspace.tree):
+    if (
+        not kept
+        or not is_sealed(workspace)
+        or not workspace.tree.is_dir()
+        or os.path.realpath(workspace.tree) != str(workspace.tree)
+    ):
         return False
     if workspace.common is None:
         return True

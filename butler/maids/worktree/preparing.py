@@ -109,10 +109,10 @@ async def _copied(
 ) -> Workspace:
     top, state = folder / f"tree-{number}", state_folder(folder, number)
     if repository is not None and repository.prefix == "":
-        names = await listed_files(repository)
+        data = data_folder(folder)  # it may lie inside of the project
+        names = [name for name in await listed_files(repository) if not (root / name).is_relative_to(data)]
         notes = await asyncio.to_thread(copy_files, root, top, names, max_files, max_bytes)
     else:
-        # The data folder may lie inside of the project.
         notes = await asyncio.to_thread(
             lambda: copy_files(root, top, walk_files(root, data_folder(folder)), max_files, max_bytes)
         )

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from butler.maids.worktree.workspace import Workspace
 
 _KEPT = frozenset({"changes.patch", "applied.json", "workspace.json"})
 """Small files that stay in the state folder: what was done, and that it was applied."""
+LATER_SECONDS = 30 * 24 * 3600.0
 
 
 async def remove(workspace: Workspace, keep: bool) -> None:
@@ -52,14 +54,52 @@ def _leftovers(maids: Path, known: frozenset[str]) -> tuple[str, ...]:
     for folder in sorted(maids.iterdir()):
         if folder.name in known or folder.is_symlink() or not folder.is_dir():
             continue
-        for note in sorted(folder.glob("state-*/workspace.json")):
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # half-written: nothing was handed out yet
-                workspace = Workspace.from_json(json.loads(note.read_text("utf-8")))
-                if workspace.common is not None and workspace.folder == folder.resolve():
-                    forget_worktree(workspace.common, workspace.top)
-        remove_tree(folder)
+        remove_folder(folder)
         swept.append(folder.name)
     return tuple(swept)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove the folder of a maid run with all its trees, and the repositories' notes of them.
+
+    Where a repository is not there just now, what is needed to do so later stays for a month.
+    """
+    later = []
+    for number, workspace in remembered(folder):
+        if workspace.common is None:
+            continue
+        if workspace.common.is_dir():
+            forget_worktree(workspace.common, workspace.top)
+        elif time.time() - _note(folder, number).stat().st_mtime < LATER_SECONDS:
+            later.append(number)
+    if not later:
+        remove_tree(folder)
+        return
+    for entry in list(folder.iterdir()):
+        if entry.name not in {f"state-{number}" for number in later}:
+            remove_tree(entry)
+    for number in later:
+        for entry in list(_note(folder, number).parent.iterdir()):
+            if entry != _note(folder, number):
+                remove_tree(entry)
+
+
+def remembered(folder: Path) -> list[tuple[int, Workspace]]:
+    """The trees of a run by the notes in its folder. A maid may have written one: only places in the folder count."""
+    found = []
+    root = folder.resolve()
+    for note in sorted(folder.glob("state-*/workspace.json")):
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # half-written: nothing was handed out yet
+            workspace = Workspace.from_json(json.loads(note.read_text("utf-8")))
+            number = int(note.parent.name.removeprefix("state-"))
+            is_own = workspace.folder == root and workspace.top == root / f"tree-{number}"
+            if is_own and workspace.number == number and not note.parent.is_symlink():
+                found.append((number, workspace))
+    return found
+
+
+def _note(folder: Path, number: int) -> Path:
+    return folder / f"state-{number}" / "workspace.json"
 
 
 def forget_worktree(common: Path, top: Path) -> None:

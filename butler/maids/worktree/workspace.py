@@ -16,7 +16,7 @@ class Workspace:
     `folder` belongs to the maid run; `top` is the maid's tree as a whole, `tree` the working directory inside it.
     `base` is the tree object that the work starts from; `head` the commit it was made from, if any.
     `notes` say what is not part of the tree. `wanted` are files of `tree` that checks name: they belong to the change
-    also where git ignores them.
+    also where git ignores them. `key` and `seal` tell what Butler wrote beside the tree; they are kept away from there.
     """
 
     kind: Literal["git", "copy"]
@@ -31,6 +31,8 @@ class Workspace:
     common: Path | None = None
     notes: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
+    key: str = ""
+    seal: str = ""
 
     @property
     def state(self) -> Path:
