@@ -76,7 +76,17 @@ def same_failure(one: Failure, one_sha256: str | None, other: Failure, other_sha
 
 def needs_person(trouble: ProviderTrouble) -> bool:
     """Whether waiting does not help against a provider's answer: key, credit or model are wrong."""
-    return trouble.status in (401, 402, 403, 404)
+    return trouble.status in (401, 402, 403, 404) or _is_full(trouble)
+
+
+def _is_full(trouble: ProviderTrouble) -> bool:
+    """Whether a request was longer than the model takes: the same one would be so again."""
+    return trouble.status in (400, 413) and signs.limit(trouble.detail) is not None
+
+
+def _is_full_midway(seen: Observation) -> bool:
+    """Whether the model's context filled up while the agent worked: one that begins anew has room again."""
+    return bool(seen.trouble) and not seen.recovered and _is_full(seen.trouble[-1]) and bool(seen.tools)
 
 
 def _without_times(text: str) -> str:
@@ -110,6 +120,8 @@ def _check_error(seen: Observation) -> str | None:
 
 
 def _provider(seen: Observation) -> str | None:
+    if _is_full_midway(seen):
+        return None
     if seen.trouble and not seen.recovered:
         last = seen.trouble[-1]
         answer = f"status {last.status}" if last.status else "no answer"
@@ -175,6 +187,8 @@ def _stopped_early(seen: Observation) -> str | None:
     finished = seen.finished
     if finished.stop_reason in _TRUNCATED:
         return f"It stopped in the middle ({finished.stop_reason})."
+    if _is_full_midway(seen):
+        return "What it had read and said no longer fitted into its model's context."
     if words := signs.printed_call(seen.last_text):
         return f"It printed a tool call as text instead of making it: {words!r}."
     if words := signs.limit(seen.last_text):

@@ -39,8 +39,6 @@ SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash"})
 SHELL_TEXT = re.compile(r"-[a-z]*c")
 SHELL_SIGNS = re.compile(r"[^\w\s./:=@%+,'\"-]")
 """What makes of a line more than words, so that it is not taken apart."""
-VOLATILE = re.compile(r"(tool_?)?call_?id|turn_?id|process_?id|\w+_at_ms", re.IGNORECASE)
-"""What agents put beside a command that differs each time: the same wish would never be the same."""
 QUOTED_OR_BLANKS = re.compile(r"""('[^']*'|"(?:\\.|[^"\\])*")|[ \t]+""")
 MOST_INPUT_CHARACTERS = 16_000
 MOST_ASKED = 200

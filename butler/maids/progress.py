@@ -73,7 +73,8 @@ def _after_failure(run: MaidRun, attempts: Sequence[Attempt], bounds: Bounds) ->
     kind = last.failure_class or "unknown"
     if kind == "provider_error":
         if (last.evidence.get("failure") or {}).get("needs_person"):
-            return Next("report", "The model provider refuses: its key, credit or model needs a person.")
+            why = "The model provider refuses: its key, credit or model, or the length of the task, needs a person."
+            return Next("report", why)
         row = 0
         for one in reversed(attempts):
             if one.failure_class != "provider_error":

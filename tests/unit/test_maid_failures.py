@@ -51,6 +51,9 @@ def shell(command: str, output: str = "", status: Any = "completed", call_id: st
     return ToolUse(call_id, "execute", command, status, raw_input={"command": command}, output=output)
 
 
+FULL = ProviderTrouble(400, "context_length_exceeded: This model's maximum context length is 8192 tokens.")
+
+
 def test_every_class_has_one_entry_with_all_that_has_to_be_said() -> None:
     assert sorted(kind.failure_class for kind in FAILURES) == sorted(get_args(FailureClass))
     for kind in FAILURES:
@@ -121,6 +124,8 @@ def test_without_checks_only_what_is_wrong_for_certain_is_a_failure() -> None:
         (ended("I fixed the network error handling. Done."), {}, "false_completion"),
         (ended(), {"trouble": (ProviderTrouble(429, "slow"),)}, "provider_error"),
         (ended(stopped=Stop("timeout", "silent")), {"trouble": (ProviderTrouble(0, "dead"),)}, "provider_error"),
+        (ended(), {"trouble": (FULL,)}, "provider_error"),
+        (ended(), {"trouble": (FULL,), "tools": (ToolUse("1", "read", "cat", "completed"),)}, "premature_stop"),
         (ended("All done!"), {"trouble": (ProviderTrouble(500, "x"),), "recovered": True}, "false_completion"),
         (ended(stopped=Stop("hung_foreground", "serve")), {"diff": CHANGED}, "hung_foreground"),
         (ended(stopped=Stop("timeout", "900 s")), {"tools": (shell("serve", status="in_progress"),)},
@@ -162,6 +167,11 @@ def test_two_attempts_failed_identically_by_class_check_finding_and_diff() -> No
     assert not same_failure(one, "d", replace(one, failure_class="false_completion"), "d")
     assert not same_failure(one, "d", replace(one, check=replace(TEST, actual="Exit status 2.")), "d")
     assert fingerprint(Failure("no_changes", ""), None) == fingerprint(Failure("no_changes", "x"), None)
+
+
+def test_a_task_that_is_longer_than_the_model_takes_needs_a_person() -> None:
+    assert needs_person(FULL)
+    assert not needs_person(ProviderTrouble(400, "unknown parameter"))
 
 
 def test_only_key_credit_and_model_need_a_person() -> None:
