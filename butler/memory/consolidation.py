@@ -11,6 +11,7 @@ from typing import Protocol
 from butler.memory.remembered import BLOCK_CHARACTERS, MOST_CHARACTERS, Memory, telling, unsupported
 from butler.memory.supported import clauses, denials, never_said
 from butler.memory.words import read
+from butler.memory.words import stem as short_stem
 from butler.types import ChatMessage, Json
 from butler.words import is_signs, long_forms, pieces, stem
 
@@ -22,6 +23,8 @@ MOST_IN_A_GROUP = 8
 MOST_GROUP_CHARACTERS = 3_000
 KEPT_SHARE = 0.8
 """So much of what the parts are about has to be in the merged text, beside every number and name."""
+LEAST_WORDS = 2
+"""A clause that begins with a number and has fewer words than these does not say what it counts."""
 
 INSTRUCTION = """The notes below are about one person. Merge them into one shorter note in the same language.
 Keep every fact, name, number and date exactly as it is written. Use the words of the notes; add nothing.
@@ -130,16 +133,44 @@ def _mixed(merged: str, sources: Sequence[str]) -> str | None:
     read_sources = [(source, read(source)) for source in sources]
     for sentence in _SENTENCES.split(merged):
         told = ""
-        for clause in clauses(sentence):
+        for clause in _whole_clauses(sentence):
             told = f"{told} {clause}"
             spoken_of = read(told).words
             for source, reading in read_sources:
                 named = reading.names | reading.begins
-                if not never_said(clause, [source]) and (not named or named & spoken_of):
+                if (
+                    not never_said(clause, [source])
+                    and (not named or named & spoken_of)
+                    and _in_order(clause, source, named)
+                ):
                     break
             else:
                 return clause.strip()
     return None
+
+
+def _whole_clauses(sentence: str) -> list[str]:
+    """The clauses of a sentence; a bare number belongs to the one before it, or to the next."""
+    found: list[str] = []
+    bare = False
+    for clause in clauses(sentence):
+        about = telling(clause)
+        first = next((piece for piece in pieces(clause) if {piece, stem(piece)} & about), "")
+        counts = first[:1].isdigit() and sum(not word[0].isdigit() for word in about) < LEAST_WORDS
+        if found and (counts or bare):
+            found[-1] = f"{found[-1]} {clause}"
+            bare = False
+        else:
+            found.append(clause)
+            bare = counts
+    return found
+
+
+def _in_order(clause: str, source: str, named: frozenset[str]) -> bool:
+    """Whether names stand in a clause as in what it was made of: who does something to whom."""
+    there = dict.fromkeys(word for word in map(short_stem, pieces(clause)) if word in named)
+    left = iter(dict.fromkeys(map(short_stem, pieces(source))))
+    return all(word in left for word in there)
 
 
 def _signs(text: str, *, pictures: bool = True) -> list[str]:
