@@ -30,8 +30,14 @@ check: $(VENV)/.dev ## Lint and check types
 	$(BIN)/mypy
 
 .PHONY: test
-test: check $(AGENTS)/.installed ## Install, lint, check types and run every test
+test: check bubblewrap $(AGENTS)/.installed ## Install, lint, check types and run every test
 	$(BIN)/python -m pytest $(TESTS)
+
+.PHONY: bubblewrap
+bubblewrap:
+	@[ "$$(uname -s)" != Linux ] || command -v bwrap >/dev/null || { \
+	    echo "The tests run maids in a real sandbox, and there is no bubblewrap: install it" \
+	        "(on Debian: apt-get install bubblewrap), then try again." >&2; exit 1; }
 
 .PHONY: test-agents
 test-agents: $(VENV)/.dev $(AGENTS)/.more ## Run further real coding agents as maids (400 MB more, a minute)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from butler.approvals.judge import Judge
@@ -22,6 +22,8 @@ from butler.storage.database import Database
 from butler.tools.delegating import delegating_toolset
 from butler.tools.registry import ToolRegistry, Toolset
 from config.maid_types import MaidDefinition, MaidRegistryFile, RouteDefinition
+
+CONFIGURATION = ("tools.yml", "policy.yml", "notify.yml", "maid_registry.yml", "intent_maid_routes.yml")
 
 
 def desk_of(
@@ -50,12 +52,18 @@ def maid_tools(desk: Desk) -> Toolset:
 
 def supervisor_of(
     desk: Desk, *, database: Database, judge: Judge, tools: ToolRegistry, redactor: Redactor, data_dir: Path,
-    environ: Mapping[str, str], access: ProviderAccessFactory | None = None,
+    environ: Mapping[str, str], access: ProviderAccessFactory | None = None, hidden: Sequence[Path] = (),
 ) -> Supervisor:  # fmt: skip
-    """The supervisor of a house."""
+    """The supervisor of a house.
 
-    # What the sandbox shows of Butler's own folder is the attempt's part alone.
-    settings = Settings(hidden=(data_dir.absolute(),))
+    Args:
+        hidden: more files that a sandboxed maid can't read.
+    """
+
+    # What the sandbox shows of Butler's own folder is the attempt's part alone; programs of maids may lie beside
+    # the files of the configuration.
+    files = (*(desk.folder / name for name in CONFIGURATION), Path.cwd() / ".env", *hidden)
+    settings = Settings(hidden=(data_dir.absolute(), *files))
 
     def launcher(maid: MaidDefinition) -> Launcher:
         return launcher_for(maid, settings)

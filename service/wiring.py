@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 from butler.approvals.judge import Judge
@@ -169,9 +170,15 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
         memory=MemoryBlocks(database, settings.context_limit),
         maids=supervisor_of(
             desk, database=database, judge=judge, tools=tools, redactor=redactor, data_dir=settings.data_dir,
-            environ=environ, access=provider_access,
+            environ=environ, access=provider_access, hidden=_database_files(settings),
         ),
     )  # fmt: skip
+
+
+def _database_files(settings: Settings) -> tuple[Path, ...]:
+    """The database and what SQLite writes beside it, wherever they are."""
+    path = settings.database_path
+    return tuple(path.with_name(path.name + ending) for ending in ("", "-wal", "-shm"))
 
 
 def hidden_model(settings: Settings, model: ModelGateway | None) -> ModelGateway | None:

@@ -34,16 +34,9 @@ def test_a_command_is_one_text_in_whatever_shape_it_comes(command: str | tuple[s
 
 def test_the_same_wish_is_the_same_whatever_the_agent_numbers_it() -> None:
     def asked(number: int) -> object:
-        raw = {
-            "call_id": f"c{number}",
-            "turn_id": number,
-            "started_at_ms": 1000 + number,
-            "id": 7,
-            "toolCallId": number,
-        }
-        return asked_args(
-            PermissionRequest(str(number), "execute", "t", command="make it", raw_input=raw), Path("/tree")
-        )
+        raw = {"call_id": f"c{number}", "turn_id": number, "started_at_ms": 1000 + number, "path": "a"}
+        request = PermissionRequest(str(number), "execute", "t", command="make it", raw_input=raw)
+        return asked_args(request, Path("/tree"))
 
     assert asked(1) == asked(2) == {"command": "make it", "input": {"path": "a"}}
 

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from butler.maids.contract import Finished, Launch
+from butler.maids.desk import Desk
 from butler.maids.launching.choose import launcher_for
 from butler.maids.launching.headless import Settings
 from butler.maids.launching.processes import LaunchFailed
 from butler.maids.launching.sandbox import sandboxed
-from config.maid_types import Limits
+from config.maid_types import Limits, MaidRegistryFile
+from service.delegation import supervisor_of
 from tests.support.maid_processes import DAEMON, QUICK, Notes, launch_of, python_maid, with_mark, with_word, word
 
-needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
+@pytest.fixture
+def bubblewrap() -> None:
+    """The real one: without it the test fails; only where the system forbids sandboxes it is skipped."""
+    if shutil.which("bwrap") is None:
+        pytest.fail("bubblewrap is not installed; on Debian: apt-get install bubblewrap", pytrace=False)
+    command = ["bwrap", "--unshare-pid", "--ro-bind", "/", "/", "true"]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"this system makes no sandboxes: {tried.stderr.strip()}")
+
+
+needs_bubblewrap = pytest.mark.usefixtures("bubblewrap")
 
 
 def fake(folder: Path, *lines: str) -> str:
@@ -110,6 +125,41 @@ async def test_inside_only_the_own_folders_can_be_written(tmp_path: Path) -> Non
     ]
     assert (finished.exit_code, finished.stopped, finished.left_behind) == (0, None, 0)
     assert not (tmp_path / "new").exists()
+
+
+READ = """
+import pathlib, sys
+for name in sys.argv[1:]:
+    try:
+        print(pathlib.Path(name).name, repr(pathlib.Path(name).read_text()))
+    except OSError as error:
+        print(pathlib.Path(name).name, type(error).__name__)
+"""
+
+
+@needs_bubblewrap
+async def test_a_sandboxed_maid_can_not_read_the_houses_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("data/owner.token", "config/notify.yml", "config/format.py", ".env", "elsewhere.db")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("geheim", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    nothing = cast(Any, None)
+    house = supervisor_of(
+        Desk(MaidRegistryFile(), (), tmp_path / "config"), database=nothing, judge=nothing, tools=nothing,
+        redactor=nothing, data_dir=tmp_path / "data", environ={}, hidden=[tmp_path / "elsewhere.db"],
+    )  # fmt: skip
+    launch = python_maid(tmp_path, READ, *(str(tmp_path / name) for name in names), sandbox="bubblewrap")
+    finished = await house.means.launcher_for(launch.maid).run(launch, Notes())
+    assert finished.stdout_tail.splitlines() == [
+        "owner.token FileNotFoundError",
+        "notify.yml PermissionError",
+        "format.py 'geheim'",
+        ".env PermissionError",
+        "elsewhere.db PermissionError",
+    ]
 
 
 @needs_bubblewrap

@@ -7,6 +7,7 @@ can't be written either; ``TMPDIR`` names the attempt's own folder.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def sandboxed(
 
     Args:
         network: without it there is only a loopback of its own.
-        hidden: folders that look empty inside, such as the one with Butler's database.
+        hidden: folders that look empty inside, such as the one with Butler's database, and files that can't be read.
         search: where bubblewrap is looked for, like ``PATH``; None for the server's own.
 
     Raises:
@@ -44,10 +45,16 @@ def sandboxed(
         program,
         *("--die-with-parent", "--unshare-pid", "--unshare-ipc", *(() if network else ("--unshare-net",))),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        *(item for folder in hidden if folder.is_dir() for item in ("--tmpfs", str(folder))),
+        *(item for place in hidden for item in _hiding(place)),
         *("--ro-bind", str(launch.prompt_file), str(launch.prompt_file)),
         *(item for folder in (launch.tree, launch.home, launch.temp) for item in ("--bind", str(folder), str(folder))),
         *("--chdir", str(launch.tree)),
         "--",
         *argv,
     )
+
+
+def _hiding(place: Path) -> tuple[str, ...]:
+    if place.is_dir():
+        return "--tmpfs", str(place)
+    return ("--ro-bind", os.devnull, str(place)) if place.is_file() else ()
