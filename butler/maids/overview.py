@@ -71,7 +71,7 @@ def root_documents(registry: MaidRegistryFile) -> list[Json]:
 def warnings(
     registry: MaidRegistryFile, routes: Iterable[RouteDefinition], environ: Mapping[str, str]
 ) -> Iterator[str]:
-    """What is no fault of the files and still keeps maids from working as they are hardly meant to."""
+    """What is no fault of the files and still keeps maids from working, or makes them able to do more than meant."""
     routes = tuple(routes)
     for maid in registry.maids:
         if not maid.enabled:
@@ -84,6 +84,11 @@ def warnings(
             yield f"{maid.source}: {maid.maid_id}: in env, but not set: {', '.join(missing)}"
         if maid.verification_profile.is_empty:
             yield f"{maid.source}: {maid.maid_id}: it has no checks, so its work can only end as unverified"
+        if maid.sandbox == "none" and maid.kind != "script":
+            yield (
+                f"{maid.source}: {maid.maid_id}: it runs without a sandbox, so it has the rights of Butler's own user, "
+                "its token and keys among them; set `sandbox: bubblewrap`"
+            )
         if all(route.maid_id != maid.maid_id for route in routes):
             yield f"{maid.source}: {maid.maid_id}: no route leads to it; only a person can name it"
     for root in registry.project_roots:

@@ -60,6 +60,12 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 
     return found
 
 
+NO_SANDBOX = (
+    "it runs without a sandbox, so it has the rights of Butler's own user, its token and keys among them; set "
+    "`sandbox: bubblewrap`"
+)
+
+
 def test_list_shows_each_maid_on_a_line_and_never_a_value(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     head, one, two, root = printed(capsys, "list").splitlines()
     assert head.split() == [
@@ -85,9 +91,10 @@ def test_check_tells_what_keeps_maids_from_working(
     (home / "work").rmdir()
     out = printed(capsys, "check")
     assert "MAID_KEY (not set)" in out and f"project root: {home / 'work'} (there is no such folder)" in out
-    assert out.splitlines()[-4:] == [
+    assert out.splitlines()[-5:] == [
         "warning: config/maid_registry.yml:3: one: not set: MAID_KEY",
         "warning: config/maid_registry.yml:3: one: it has no checks, so its work can only end as unverified",
+        f"warning: config/maid_registry.yml:3: one: {NO_SANDBOX}",
         f"warning: project_roots: there is no folder {home / 'work'}",
         "2 maid(s), 2 route(s); the files are sound.",
     ]
@@ -213,9 +220,10 @@ def test_the_shipped_script_strips_spaces_and_checks_the_same(tmp_path: Path) ->
 def test_doctor_tells_what_check_warns_of(home: Path) -> None:
     registry = load_maids_file(home / "config" / "maid_registry.yml")
     routes = load_routes_file(home / "config" / "intent_maid_routes.yml", registry)
-    [note, good] = findings_of_maids(
+    [note, unsafe, good] = findings_of_maids(
         registry, routes, {"PATH": str(Path(shutil.which("git") or "").parent), "MAID_KEY": "x"}
     )
+    assert unsafe.state == "note" and unsafe.detail.endswith(NO_SANDBOX)
     assert (note.state, good.state, good.detail) == ("note", "good", "1 of 2 could start now, 2 route(s)")
     found = list(findings_of_maids(registry, routes, {}))
     assert {finding.state for finding in found} == {"note"} and "MAID_KEY" in found[0].detail
