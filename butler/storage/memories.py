@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, literal, select, update
 
 from butler.clock import now, stamp, stamp_in
 from butler.errors import ButlerError
@@ -165,11 +165,14 @@ def new_block(connection: Connection, thread_id: str, user_id: str, most: int) -
 
 
 def keep_block(connection: Connection, thread_id: str, user_id: str, text: str) -> None:
-    """Fix what a thread's prompt says of its person; the first time counts."""
+    """Fix what a thread's prompt says of its person; the first time counts, and nothing is kept of a deleted thread."""
+    of_thread = select(threads.c.thread_id, literal(user_id), literal(text), literal(stamp())).where(
+        threads.c.thread_id == thread_id, threads.c.turns >= 0
+    )
     connection.execute(
         insert(memory_blocks)
         .prefix_with("OR IGNORE", dialect="sqlite")
-        .values(thread_id=thread_id, user_id=user_id, text=text, taken_at=stamp())
+        .from_select(["thread_id", "user_id", "text", "taken_at"], of_thread)
     )
 
 

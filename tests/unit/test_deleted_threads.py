@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select, text
 from butler.errors import ButlerError
 from butler.memory.archive import Archive
 from butler.redact import Redactor
-from butler.storage import conversations, deleted, upkeep
+from butler.storage import conversations, deleted, memories, upkeep
 from butler.storage.conversations import Entry, Lease
 from butler.storage.database import Database
 from butler.storage.tables import memory_blocks, messages, runs, threads
@@ -138,6 +138,10 @@ def test_a_line_that_comes_late_goes_with_the_rest(database: Database) -> None:
     database.write_now(partial(deleted.delete_thread, thread_id=thread_id))
     database.write_now(lambda c: conversations.write_entries(c, run, [Entry("late", "assistant", "late")]))
     database.write_now(partial(conversations.next_turn, thread_id=thread_id))
+    keep_block = partial(memories.keep_block, thread_id=thread_id, user_id=MIA.user_id, text="likes boats")
+    database.write_now(keep_block)
+    assert database.write_now(counts)[3] == 0
     while database.write_now(partial(deleted.remove_more, thread_id=thread_id)):
         pass
+    database.write_now(keep_block)
     assert database.write_now(counts) == [0, 0, 0, 0]
