@@ -4,6 +4,8 @@ transport (B1).
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
@@ -20,6 +22,7 @@ from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.ids import new_id
 from butler.maids import store as maid_store
+from butler.maids.applying import being_applied
 from butler.maids.closing import close_tasks
 from butler.maids.store import MaidRun
 from butler.people import Principal
@@ -45,6 +48,8 @@ from service.tickets import Ticket
 from service.typed import Answer
 
 IfParked = Literal["queue", "decline", "reject"]
+APPLYING_SECONDS, APPLYING_PAUSE = 60.0, 0.05
+"""How long the deletion of a thread waits for work that is being applied, and how often it looks."""
 
 
 class ButlerService:
@@ -252,8 +257,10 @@ class ButlerService:
     async def delete_thread(self, person: Principal, thread_id: str, via: str) -> None:
         """Remove a thread: its run is cancelled, pending approvals too; audit rows stay (http-api, *Threads*)."""
 
-        def transaction(connection: Connection) -> tuple[list[str], list[MaidRun], bool]:
+        def transaction(connection: Connection) -> tuple[list[str], list[MaidRun], bool] | None:
             conversations.owned_thread(connection, thread_id, person)
+            if being_applied(connection, thread_id):
+                return None  # a crash now would leave half of it in the project, and nobody to go on
             run_ids = conversations.run_ids(connection, thread_id)
             for run_id in run_ids:
                 ledger.cancel_open(connection, run_id, actor=person.name, via=via, why="the thread was deleted")
@@ -263,7 +270,12 @@ class ButlerService:
             audit.record(connection, "thread_deleted", actor=person.name, via=via, thread_id=thread_id)
             return run_ids, tasks, more
 
-        run_ids, tasks, more = await self.database.write(transaction)
+        until = time.monotonic() + APPLYING_SECONDS
+        while (done := await self.database.write(transaction)) is None:
+            if time.monotonic() > until:
+                raise ButlerError("thread_busy", "Work is being applied to a project. Try again in a minute.")
+            await asyncio.sleep(APPLYING_PAUSE)
+        run_ids, tasks, more = done
         if self.faculties.compactor is not None:
             self.faculties.compactor.forget(thread_id)
         await self.runs.forget_thread(thread_id, run_ids)

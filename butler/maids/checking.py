@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -139,6 +140,8 @@ class Checking:
             return Failure("policy_violation", found.detail)
         if isinstance(found, ButlerError) and found.code in MAIDS_DOING:
             return Failure("wrong_output", f"Its changes can't be taken: {found.detail}")
+        if isinstance(found, OSError) and found.errno == errno.ENAMETOOLONG:
+            return Failure("wrong_output", "Its changes can't be taken: folders lie too deep inside of each other.")
         return Failure("verifier_error", f"Its changes can't be taken: {found}")
 
     async def take_diff(self, run: MaidRun) -> Diff | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from butler.types import Json, Verdict
 from config.maid_types import MaidRegistryFile, RouteDefinition
 
 MOST_FORESEEN = 256
+_INTENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 Gather = Callable[[Task], Awaitable[Facts]]
 """Finds out what routing decides by: files, health, past success."""
 
@@ -40,6 +42,11 @@ class Desk:
 
     def read(self, args: Json) -> NewMaidRun:
         """The task of a call. Raises ButlerError ``invalid_request`` or ``forbidden`` for what can't be done."""
+        if _INTENT.fullmatch(args["intent"]) is None:
+            raise ButlerError("invalid_request", "The intent must be one word, such as implement.")
+        words = [args["instruction"], *(args.get("constraints") or ())]
+        if not args["instruction"].strip() or any("\0" in text for text in words):
+            raise ButlerError("invalid_request", "The instruction must be a text that says what to do.")
         root = self.project(args.get("project_root"))
         expect = args.get("expect")
         if expect is not None:

@@ -17,6 +17,7 @@ from butler.approvals import ledger
 from butler.approvals.actions import Action
 from butler.errors import ButlerError
 from butler.maids import store
+from butler.maids.applying import being_applied
 from butler.maids.attempting import Attempting
 from butler.maids.checking import Checking
 from butler.maids.closing import withdraw_requests
@@ -230,9 +231,9 @@ class Supervisor:
             return
         try:
             await asyncio.to_thread(remove_folder, folder)
-        except OSError as error:
-            # The next start looks for leftovers again.
-            log.warning("maid_folder_not_removed", maid_run_id=run.maid_run_id, error=str(error))
+        except Exception:
+            # The next start looks for leftovers again; a turn does not fail of it.
+            log.exception("maid_folder_not_removed", maid_run_id=run.maid_run_id)
 
     async def tidy(self, run_id: str) -> None:
         """Clean up after the tasks of a run that has ended; costs next to nothing where no task has a folder."""
@@ -261,6 +262,8 @@ class Supervisor:
             attempts = await self._database.read(partial(store.attempts_of, maid_run_id=run.maid_run_id))
             for attempt in attempts[-1:]:
                 await self.means.sweep(f"{attempt.attempt_id}-check")
+        for run in await self._database.read(being_applied):
+            attempts = await self._database.read(partial(store.attempts_of, maid_run_id=run.maid_run_id))
             await self._reviewing.go_on_applying(run, attempts)
 
     async def sweep_leftovers(self) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from butler.errors import ButlerError
+from butler.maids.desk import Desk
 from butler.maids.facts import health_of, project_files
 from butler.maids.pathglobs import first_match
 from butler.maids.projects import resolve_project
-from config.maid_types import Endpoint, MaidDefinition
+from config.maid_types import Endpoint, MaidDefinition, MaidRegistryFile
 
 
 @pytest.fixture
@@ -133,3 +134,17 @@ def test_health_names_the_missing_program_variable_or_sandbox(tmp_path: Path) ->
     assert health_of(named, environ).detail == "not set: MY_TOKEN, PROVIDER"
     assert health_of(named, {**environ, "MY_TOKEN": "x", "PROVIDER": "y"}).ok  # LANG is no key
     assert "bwrap" in health_of(maid(sandbox="bubblewrap"), environ).detail
+
+
+@pytest.mark.parametrize(
+    ("intent", "instruction", "word"),
+    [("a\nb /approve", "do it", "intent"), ("", "do it", "intent"), ("work", " \n ", "instruction"),
+     ("work", "do\0it", "instruction")],
+)  # fmt: skip
+def test_a_task_without_words_or_with_an_odd_intent_is_refused(
+    roots: Path, intent: str, instruction: str, word: str
+) -> None:
+    desk = Desk(MaidRegistryFile(project_roots=(roots / "work",)))
+    with pytest.raises(ButlerError, match=word):
+        desk.read({"intent": intent, "instruction": instruction})
+    assert desk.read({"intent": "work", "instruction": "do it"}).intent == "work"

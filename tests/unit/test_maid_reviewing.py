@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from butler.approvals import ledger
+from butler.maids.applying import being_applied
 from butler.maids.showing import shown
 from butler.maids.worktree import diff, prepare
 from butler.maids.worktree.cutting import cut_diff
 from butler.tools.delegating import SESSION_COMPLETE, delegating_toolset
+from service.butler import ButlerService
 from tests.support.headless import says
 from tests.support.maid_brain import maid_brain, works
-from tests.support.parts import registry
+from tests.support.parts import ADMIN, registry
 from tests.support.projects import make_project, write
 from tests.unit.test_maid_graph import DELEGATE, tools_of
 
@@ -85,3 +90,31 @@ async def test_nothing_is_applied_through_a_link_or_where_the_project_is_no_long
         [again] = [one for one in await house.brain.pending() if one.status == "pending"]
         assert ("Another folder" if is_allowed else "project_roots") in again.args["conflicts"][0]["detail"]
         assert not (victim / "out.txt").exists() and not (house.project / "out.txt").exists()
+
+
+async def test_a_thread_is_deleted_only_after_what_is_being_applied(tmp_path: Path) -> None:
+    async with maid_brain(tmp_path, [works], says("", DELEGATE), says("ok")) as house:
+        await house.brain.say("please")
+        [waiting] = await house.brain.pending()
+        await house.brain.decide(waiting, "approve")
+        begun = await house.database.write(
+            lambda connection: ledger.begin(connection, waiting.action_id, lambda *_: None, guarded=False)
+        )
+        assert begun.won and [one.status for one in await house.database.read(being_applied)] == ["running"]
+        forgotten = asyncio.Event()
+
+        async def forget(*_: object) -> None:
+            forgotten.set()
+
+        faculties = SimpleNamespace(compactor=None, maids=None, redactor=None)
+        running = SimpleNamespace(forget_thread=forget)
+        service = ButlerService(faculties, house.database, running, None, None)  # type: ignore[arg-type]
+        deleting = asyncio.create_task(service.delete_thread(ADMIN, "thread", "http"))
+        await asyncio.wait([deleting], timeout=0.2)
+        assert not deleting.done() and len(await house.tasks()) == 1
+        # As at a start after a crash: what was being applied is applied to its end.
+        supervisor = house.brain.faculties.maids
+        assert supervisor is not None
+        await supervisor.recover()
+        await deleting
+        assert forgotten.is_set() and (house.project / "out.txt").exists() and await house.tasks() == []

@@ -11,6 +11,7 @@ import pytest
 
 from butler.maids.contract import Finished, Launch, Watcher
 from butler.maids.verify.run import verify
+from butler.maids.worktree.removing import remove_tree
 from config.maid_types import CommandCheck, ExactOutput, FileCheck, MaidRegistryFile, RetryPolicy, VerificationProfile
 from tests.support.headless import says
 from tests.support.maid_brain import maid_brain, works
@@ -144,3 +145,36 @@ async def test_a_file_that_other_checks_spoil_does_not_pass(tmp_path: Path) -> N
     profile = VerificationProfile(exact_output=(exact, shell))
     found = await verify(profile, tmp_path, MaidRegistryFile(allowed_commands=(command,)), dict(os.environ), "mark")
     assert [one.outcome for one in found.checks] == ["failed", "passed"]
+
+
+def deep(root: Path, count: int, name: str) -> None:
+    place = os.open(root, os.O_RDONLY)
+    for _ in range(count):
+        os.mkdir(name, dir_fd=place)
+        deeper = os.open(name, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = deeper
+    os.mkdir("closed", 0, dir_fd=place)
+    os.close(place)
+
+
+def test_a_chain_of_folders_deeper_than_the_stack_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "top").mkdir()
+    deep(tmp_path / "top", 1200, "d")
+    (tmp_path / "keep").write_text("k")
+    (tmp_path / "top/link").symlink_to(tmp_path)
+    remove_tree(tmp_path / "top")
+    assert [path.name for path in tmp_path.iterdir()] == ["keep"]
+
+
+async def test_folders_too_deep_for_any_path_are_the_maids_fault_and_leave_nothing_behind(tmp_path: Path) -> None:
+    async def digs(launch: Launch, watcher: Watcher) -> Finished:
+        await works(launch, watcher)
+        deep(launch.tree, 30, "d" * 200)
+        return Finished(0)
+
+    async with maid_brain(tmp_path, [digs], says("", DELEGATE), says("ok"), retry=RetryPolicy(max_attempts=1)) as house:
+        state = await house.brain.say("please")
+        assert state["ending"]["reply"] == "ok"
+        assert [one.failure_class for one in await house.attempts()] == ["wrong_output"]
+        assert list((tmp_path / "data/maids").iterdir()) == []

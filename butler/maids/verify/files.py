@@ -13,18 +13,25 @@ READ_LIMIT = 8 * 1024 * 1024
 """Bytes of a file that are looked at."""
 
 
+class LeadsOut(Exception):
+    """A link in the tree leads out of it: the maid's doing, and nothing is looked at there."""
+
+
 def place_in(tree: Path, path: str) -> Path:
     """Give the resolved place of `path`, which is relative to the tree.
 
     Raises:
-        CheckError: it is absolute, leaves the tree (itself or by a link), or is no path at all.
+        CheckError: it is absolute, leaves the tree as it is written, or is no path at all.
+        LeadsOut: it leaves the tree by a link.
     """
     if not path or "\0" in path or os.path.isabs(path):
         raise CheckError(f"The path {path!r} is not one inside the tree.")
+    if os.path.normpath(path).split(os.sep, 1)[0] == os.pardir:
+        raise CheckError(f"The path {path!r} leads out of the tree.")
     root = os.path.realpath(tree)
     found = os.path.realpath(os.path.join(root, path))
     if found != root and not found.startswith(root.rstrip(os.sep) + os.sep):
-        raise CheckError(f"The path {path!r} leads out of the tree.")
+        raise LeadsOut(f"A link leads out of the tree, so {path!r} is not looked at. Put a file in its place.")
     return Path(found)
 
 
@@ -49,7 +56,10 @@ def check_file(tree: Path, check: FileCheck) -> Finding:
     Raises:
         CheckError: the path is none inside the tree.
     """
-    place = place_in(tree, check.path)
+    try:
+        place = place_in(tree, check.path)
+    except LeadsOut as error:
+        return Finding("failed", str(error))
     if not check.exists:
         is_there = os.path.lexists(place) or os.path.lexists(Path(tree, check.path))
         return Finding("failed", "There is such a file.") if is_there else Finding("passed", "There is no such file.")
@@ -74,7 +84,10 @@ def check_exact_file(tree: Path, path: str, expect: str) -> Finding:
     Raises:
         CheckError: the path is none inside the tree.
     """
-    place = place_in(tree, path)
+    try:
+        place = place_in(tree, path)
+    except LeadsOut as error:
+        return Finding("failed", str(error))
     try:
         data, is_cut = read(place)
     except (OSError, ValueError) as error:

@@ -6,14 +6,19 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import stat
 import time
 from collections.abc import Collection
 from pathlib import Path
 
+import structlog
+
 from butler.maids.worktree.workspace import Workspace
 
+log = structlog.get_logger("butler.maids")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KEPT = frozenset({"changes.patch", "applied.json", "workspace.json"})
 """Small files that stay in the state folder: what was done, and that it was applied."""
 LATER_SECONDS = 30 * 24 * 3600.0
@@ -54,8 +59,13 @@ def _leftovers(maids: Path, known: frozenset[str]) -> tuple[str, ...]:
     for folder in sorted(maids.iterdir()):
         if folder.name in known or folder.is_symlink() or not folder.is_dir():
             continue
-        remove_folder(folder)
-        swept.append(folder.name)
+        try:
+            remove_folder(folder)
+        except OSError as error:
+            # One that can't be removed must not keep the others.
+            log.warning("maid_folder_not_removed", folder=folder.name, error=str(error))
+        else:
+            swept.append(folder.name)
     return tuple(swept)
 
 
@@ -131,14 +141,40 @@ def remove_tree(path: Path) -> None:
         return
     try:
         shutil.rmtree(path)
-    except PermissionError:
-        _open_folders(path)
-        shutil.rmtree(path)
+    except (OSError, RecursionError):
+        # Closed folders, or more of them inside of each other than a path or the stack can hold.
+        _flatten(path)
+        path.rmdir()
 
 
-def _open_folders(path: Path) -> None:
-    """Give every folder its write permission back; from the top, as a closed folder can't be listed."""
-    path.chmod(0o700)
-    for entry in list(os.scandir(path)):
-        if entry.is_dir(follow_symlinks=False):
-            _open_folders(Path(entry.path))
+def _flatten(root: Path) -> None:
+    """Empty a folder without going deeper than one step: what lies below is brought up before it is emptied."""
+    root.chmod(0o700)
+    top = os.open(root, _FOLDER)
+    fresh = f"{secrets.token_hex(8)}-"
+    count = 0
+    try:
+        while names := os.listdir(top):
+            for name in names:
+                if not _is_folder(top, name):
+                    os.unlink(name, dir_fd=top)
+                    continue
+                os.chmod(name, 0o700, dir_fd=top)
+                inner = os.open(name, _FOLDER, dir_fd=top)
+                try:
+                    for below in os.listdir(inner):
+                        if _is_folder(inner, below):
+                            os.chmod(below, 0o700, dir_fd=inner)
+                            count += 1
+                            os.rename(below, f"{fresh}{count}", src_dir_fd=inner, dst_dir_fd=top)
+                        else:
+                            os.unlink(below, dir_fd=inner)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+
+
+def _is_folder(place: int, name: str) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
