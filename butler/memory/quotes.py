@@ -48,7 +48,7 @@ _LASTING = re.compile(
     re.IGNORECASE,
 )
 _TYPED = re.compile(r"/[A-Za-z][\w-]*(?:\s|$)")
-_FENCED = re.compile(r"^[ \t]*(```|~~~|\"\"\").*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^[ \t]*(```|~~~|\"\"\").*?(?:\1|\Z)", re.MULTILINE | re.DOTALL)
 _CITED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _LEADS_IN = re.compile("^(.*)[:\uff1a][ \t]*$", re.MULTILINE)
 _MAIL_HEAD = re.compile(

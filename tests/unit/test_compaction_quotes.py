@@ -146,6 +146,12 @@ def test_what_stands_around_it_and_a_list_of_ones_own_is() -> None:
     assert [note.text for note in quotes(notes)] == ["My wife is Ann.", "My limits: - I never eat nuts"]
 
 
+def test_what_stands_behind_code_on_the_same_line_is_ones_own() -> None:
+    prefix = talk("```ls``` is what I am used to, on Fedora 40.", "Shelf 1 is green.")
+    [quote] = quotes(folded(prefix, (3, "Shelf 1 is green.")).notes)
+    assert quote.text == "is what I am used to, on Fedora 40."
+
+
 def test_a_limit_at_the_end_of_a_long_message_is_not_cut_off() -> None:
     said = "The house on the hill has a red door and a green roof. " * 3 + "The garden has 12 trees. " * 3
     said += "The barn behind it holds two horses and a cart, and the well beside it gives good water all the year. "
