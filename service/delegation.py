@@ -72,5 +72,6 @@ def supervisor_of(
         Means(
             database=database, judge=judge, tools=tools, redactor=redactor, desk=desk,
             folder=data_dir.absolute() / "maids", environ=environ, launcher_for=launcher, access=access,
+            hidden=tuple(settings.hidden),
         )
     )  # fmt: skip

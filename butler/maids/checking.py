@@ -20,6 +20,7 @@ from butler.maids.contract import AttemptStatus, Diff, Failure, Verification
 from butler.maids.events import Emit, tell
 from butler.maids.evidence import fitted, judged
 from butler.maids.failures import classify, kind_of
+from butler.maids.launching.sandbox import confined
 from butler.maids.leaks import leaks_of
 from butler.maids.means import Means
 from butler.maids.observation import Observation
@@ -108,9 +109,15 @@ class Checking:
             temp = self._means.folder_of(run) / f"checks-{attempt.number}"
             await asyncio.to_thread(temp.mkdir, parents=True, exist_ok=True)
             environment = self._environment(temp)
-            return await verify(
-                profile, tree, self._means.desk.registry, environment, f"{attempt.attempt_id}-check"
-            ), None
+            wrap = None
+            if maid.sandbox == "bubblewrap":
+                # The maid wrote what runs now.
+                wrap = partial(
+                    confined, place=tree, writable=(tree, temp), network=True, hidden=self._means.hidden,
+                    search=environment["PATH"],
+                )  # fmt: skip
+            mark = f"{attempt.attempt_id}-check"
+            return await verify(profile, tree, self._means.desk.registry, environment, mark, wrap=wrap), None
         except (ButlerError, OSError) as error:
             return None, f"The checks could not be made: {error}"
         except Exception as error:

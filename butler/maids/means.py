@@ -34,6 +34,7 @@ class Means:
         launcher_for: the launcher of a maid's kind.
         access: opens the way to a model provider; None where no maid may have one.
         guarded: whether only runs that the service has marked running may ask or begin anything.
+        hidden: files and folders that a sandboxed maid, and what it wrote, can't see.
         backoff: seconds before the first repeat after a provider's trouble; doubled each time, 60 at most.
     """
 
@@ -47,6 +48,7 @@ class Means:
     launcher_for: Callable[[MaidDefinition], Launcher]
     access: ProviderAccessFactory | None = None
     guarded: bool = True
+    hidden: tuple[Path, ...] = ()
     backoff: float = 1.0
     broker: PermissionBroker = field(init=False)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from butler.maids.contract import Finished, Launch, Watcher
+from butler.maids.launching.sandbox import confined
 from butler.maids.verify.run import verify
 from butler.maids.worktree.removing import remove_tree
 from config.maid_types import CommandCheck, ExactOutput, FileCheck, MaidRegistryFile, RetryPolicy, VerificationProfile
@@ -17,6 +19,8 @@ from tests.support.headless import says
 from tests.support.maid_brain import maid_brain, works
 from tests.support.projects import git
 from tests.unit.test_maid_graph import DELEGATE, approve_review, tools_of
+from tests.unit.test_maid_sandbox import bubblewrap as bubblewrap
+from tests.unit.test_maid_sandbox import needs_bubblewrap
 
 
 async def too_much(launch: Launch, watcher: Watcher) -> Finished:
@@ -127,6 +131,34 @@ async def test_what_programs_of_the_checks_change_in_the_project_is_told(tmp_pat
         [waiting] = await house.brain.pending()
         assert waiting.args["changed_outside"] == ["readme.txt"]
         assert waiting.args["changed_by_checks"] == ["more.txt"]
+
+
+@needs_bubblewrap
+async def test_what_a_sandboxed_maid_wrote_runs_in_the_sandbox_also_as_a_check(tmp_path: Path) -> None:
+    script = (
+        "import sys, tempfile; open('more.txt', 'w').write('x'); tempfile.TemporaryFile()\n"
+        "try: open(sys.argv[1], 'a').write('HACKED')\nexcept OSError: sys.exit(0)\nsys.exit(1)"
+    )
+    command = (sys.executable, "-c", script, str(tmp_path / "project/readme.txt"))
+    profile = VerificationProfile(test_commands=(CommandCheck(command),))
+    async with maid_brain(
+        tmp_path, [works], says("", DELEGATE), says("ok"), allowed=(command,), verification_profile=profile,
+        sandbox="bubblewrap",
+    ) as house:  # fmt: skip
+        assert tools_of(await house.brain.say("please")) == ["session_complete"]
+        [waiting] = await house.brain.pending()
+        assert waiting.args["changed_by_checks"] == ["more.txt"] and "changed_outside" not in waiting.args
+        assert (house.project / "readme.txt").read_text() == "hello\n"
+
+
+async def test_without_its_program_the_sandbox_of_checks_is_an_error_and_nothing_runs(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')")
+    profile = VerificationProfile(test_commands=(CommandCheck(command),))
+    wrap = partial(confined, place=tmp_path, writable=(), network=True, search=str(tmp_path))
+    registry = MaidRegistryFile(allowed_commands=(command,))
+    found = await verify(profile, tmp_path, registry, dict(os.environ), "mark", wrap=wrap)
+    assert found.outcome == "error" and "install bubblewrap" in found.checks[0].actual
+    assert not (tmp_path / "ran").exists()
 
 
 async def test_a_file_that_other_checks_spoil_does_not_pass(tmp_path: Path) -> None:

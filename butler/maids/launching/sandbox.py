@@ -35,20 +35,39 @@ def sandboxed(
     Raises:
         LaunchFailed: bubblewrap is not installed.
     """
+    try:
+        return confined(
+            argv, launch.tree, (launch.tree, launch.home, launch.temp), network=network, hidden=hidden,
+            shown=(launch.prompt_file,), search=search,
+        )  # fmt: skip
+    except LaunchFailed as error:
+        raise LaunchFailed(f"maid {launch.maid.maid_id} wants the sandbox and {error}") from None
+
+
+def confined(
+    argv: Sequence[str], place: Path, writable: Sequence[Path], *, network: bool, hidden: Sequence[Path] = (),
+    shown: Sequence[Path] = (), search: str | None = None,
+) -> tuple[str, ...]:  # fmt: skip
+    """Wrap any command so that it can write in some folders only.
+
+    Args:
+        place: where it runs.
+        shown: files inside of hidden folders that can be read nevertheless.
+
+    Raises:
+        LaunchFailed: bubblewrap is not installed.
+    """
     program = shutil.which(PROGRAM, path=search)
     if program is None:
-        raise LaunchFailed(
-            f"maid {launch.maid.maid_id} wants the sandbox and the program {PROGRAM} was not found; install "
-            "bubblewrap, or set `sandbox: none`"
-        )
+        raise LaunchFailed(f"the program {PROGRAM} was not found; install bubblewrap, or set `sandbox: none`")
     return (
         program,
         *("--die-with-parent", "--unshare-pid", "--unshare-ipc", *(() if network else ("--unshare-net",))),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        *(item for place in hidden for item in _hiding(place)),
-        *("--ro-bind", str(launch.prompt_file), str(launch.prompt_file)),
-        *(item for folder in (launch.tree, launch.home, launch.temp) for item in ("--bind", str(folder), str(folder))),
-        *("--chdir", str(launch.tree)),
+        *(item for folder in hidden for item in _hiding(folder)),
+        *(item for file in shown for item in ("--ro-bind", str(file), str(file))),
+        *(item for folder in writable for item in ("--bind", str(folder), str(folder))),
+        *("--chdir", str(place)),
         "--",
         *argv,
     )

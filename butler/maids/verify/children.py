@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from butler.maids.launching.processes import Graces, LaunchFailed, MaidProcess, spawn, through
@@ -15,6 +15,8 @@ TAIL = 4 * 1024
 FLOOD = 64 * 1024 * 1024
 """Bytes of output at which a program is ended."""
 AT_ONCE = Graces(stdin=0.0, terminate=0.0)
+Wrap = Callable[[Sequence[str]], tuple[str, ...]]
+"""Gives a command as it is started in a sandbox; raises LaunchFailed where there is none."""
 GENTLY = Graces(stdin=0.0, terminate=0.5)
 
 
@@ -71,14 +73,16 @@ class Child:
 
     @classmethod
     async def start(
-        cls, argv: tuple[str, ...], tree: Path, environment: Mapping[str, str], mark: str, *, keep: int = 0
-    ) -> Child:
+        cls, argv: tuple[str, ...], tree: Path, environment: Mapping[str, str], mark: str, *, keep: int = 0,
+        wrap: Wrap | None = None,
+    ) -> Child:  # fmt: skip
         """Start `argv` in the tree, with standard input empty.
 
         Args:
             environment: complete, but for the mark.
             mark: what all its processes are found by.
             keep: bytes of standard output that are kept from its beginning.
+            wrap: puts it into a sandbox.
 
         Raises:
             ProgramMissing: there is no such program, or it can't be started.
@@ -88,6 +92,8 @@ class Child:
 
         async def starting() -> None:
             argv_found = (program, *argv[1:])
+            if wrap is not None:
+                argv_found = wrap(argv_found)
             started.append(await spawn(argv_found, attempt_id=mark, environment=environment, cwd=tree))
 
         try:

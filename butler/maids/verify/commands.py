@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from butler.maids.verify.children import FLOOD, Child, ProgramMissing
+from butler.maids.verify.children import FLOOD, Child, ProgramMissing, Wrap
 from butler.maids.verify.findings import CheckError, Finding, bounded, compared
 
 EXACT_LIMIT = 1024 * 1024
@@ -18,12 +18,16 @@ EXACT_LIMIT = 1024 * 1024
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where and how the commands of a verification run; `mark` is what their processes are found by."""
+    """Where and how the commands of a verification run; `mark` is what their processes are found by.
+
+    `wrap` puts a command into a sandbox.
+    """
 
     tree: Path
     environment: Mapping[str, str]
     mark: str
     allowed: tuple[tuple[str, ...], ...]
+    wrap: Wrap | None = None
 
 
 def require_allowed(command: tuple[str, ...], allowed: Iterable[tuple[str, ...]]) -> None:
@@ -75,7 +79,7 @@ async def _run(
     """Run to the end; give the child and what is wrong with how it ended, or a finding where it was not there."""
     require_allowed(command, around.allowed)
     try:
-        child = await Child.start(command, around.tree, around.environment, around.mark, keep=keep)
+        child = await Child.start(command, around.tree, around.environment, around.mark, keep=keep, wrap=around.wrap)
     except ProgramMissing as missing:
         if missing.in_tree:
             return Finding("failed", str(missing))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from butler.maids.contract import CheckResult, Verification
+from butler.maids.verify.children import Wrap
 from butler.maids.verify.commands import Surroundings, check_command, check_exact_command
 from butler.maids.verify.files import check_exact_file, check_file
 from butler.maids.verify.findings import CheckError, Finding, bounded
@@ -36,8 +37,9 @@ class Allowed(Protocol):
 
 
 async def verify(
-    profile: VerificationProfile, tree: Path, registry: Allowed, environment: Mapping[str, str], mark: str
-) -> Verification:
+    profile: VerificationProfile, tree: Path, registry: Allowed, environment: Mapping[str, str], mark: str, *,
+    wrap: Wrap | None = None,
+) -> Verification:  # fmt: skip
     """Make every check of a profile, one after the other: files, commands, then the server and its URLs.
 
     Commands may write into the tree, so files are looked at again in the end. Cancelling ends all that was started.
@@ -47,10 +49,11 @@ async def verify(
         registry: the allowlists.
         environment: complete for commands and server, but for the mark; scrubbed like that of a maid.
         mark: value of MAID_RUN for all processes that are started; not that of the maid's own processes.
+        wrap: puts commands and server into a sandbox.
     """
     if profile.is_empty:
         return Verification("unverified")
-    around = Surroundings(tree, environment, mark, registry.allowed_commands)
+    around = Surroundings(tree, environment, mark, registry.allowed_commands, wrap)
     hosts = registry.allowed_hosts
     done = [await _file(tree, check) for check in profile.file_checks]
     for command in profile.test_commands:

@@ -44,7 +44,7 @@ async def start_server(around: Surroundings, command: tuple[str, ...], first: Ta
     if not await _gets_free(first, ready_within):
         raise CheckError(f"Port {first.port} is in use already, so another server would be checked.")
     try:
-        child = await Child.start(command, around.tree, around.environment, around.mark)
+        child = await Child.start(command, around.tree, around.environment, around.mark, wrap=around.wrap)
     except ProgramMissing as missing:
         if missing.in_tree:
             return Server(Finding("failed", str(missing)), first)
