@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import structlog
 
@@ -18,7 +18,7 @@ from butler.maids import store
 from butler.maids.checking import DIFFS, OBSERVATIONS, Checking, diff_document
 from butler.maids.contract import Finished, Launch, Stop, Tokens
 from butler.maids.events import Emit, tell
-from butler.maids.evidence import ended, fitted, launched
+from butler.maids.evidence import ended, fitted, judged, launched
 from butler.maids.launching.environment import attempt_environment
 from butler.maids.launching.processes import through
 from butler.maids.means import Means
@@ -28,7 +28,7 @@ from butler.maids.provider import ProviderAccess
 from butler.maids.rerequest import failures_of, rerequest
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.verify.profile import merged
-from butler.maids.watching import Watch
+from butler.maids.watching import TICK_SECONDS, Watch
 from butler.maids.worktree import Fingerprint, Workspace, fingerprint, outside_changes
 from butler.people import Principal
 from butler.types import Json
@@ -36,7 +36,9 @@ from config.maid_types import MaidDefinition
 
 log = structlog.get_logger("butler.maids")
 LONGEST_BACKOFF = 60.0
-TICK_SECONDS = 2.0
+PATIENCE_SECONDS = 30.0
+"""How long a launcher may take to end an attempt that has to end."""
+LOOK_SECONDS = 5.0
 
 
 class Attempting:
@@ -75,7 +77,7 @@ class Attempting:
         except asyncio.CancelledError:
             # The processes are gone by now. Whether it was a person or the server that stopped it is for others to
             # say; what is known of the attempt is kept.
-            await asyncio.shield(self._note(attempt, watch.evidence()))
+            await asyncio.shield(self._note(run, attempt, watch.unfinished()))
             raise
         crash_point("maid_ended")
         evidence = attempt.evidence | watch.evidence() | ended(finished)
@@ -187,8 +189,15 @@ class Attempting:
             log.warning("project_not_looked_at", maid_run_id=run.maid_run_id, error=str(error))
             return None
 
-    async def _note(self, attempt: Attempt, more: Json) -> None:
-        evidence = cast(Json, self._means.redactor.json(attempt.evidence | more))
+    async def _note(self, run: MaidRun, attempt: Attempt, more: Json) -> None:
+        """Keep what is known of an attempt that was cancelled, with what it has changed so far."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                found = await self._checking.take_diff(run)
+        except TimeoutError:
+            found = None
+        whole = attempt.evidence | more | judged(None, None, found)
+        evidence = fitted(whole, self._means.redactor)
         await self._database.write(partial(store.note_evidence, attempt_id=attempt.attempt_id, evidence=evidence))
 
 
@@ -200,6 +209,8 @@ async def _watched(work: Coroutine[Any, Any, Finished], watch: Watch) -> Finishe
             await asyncio.wait({running}, timeout=TICK_SECONDS)
             stop = None if running.done() else watch.tick()
             if stop is not None:
+                # It hears of it as well, and brings back what was seen; whoever doesn't is cancelled.
+                await asyncio.wait({running}, timeout=PATIENCE_SECONDS)
                 running.cancel()
                 await asyncio.wait({running})
                 return Finished(None, stopped=stop) if running.cancelled() else running.result()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -37,6 +40,9 @@ MOST_TOLD = 64 * 1024
 """Characters of output that go into the run's stream; the tails are in the evidence."""
 MOST_PIECE = 2000
 MOST_NOTED = 200
+MOST_TAIL = 16 * 1024
+TICK_SECONDS = 2.0
+"""How often time alone is looked at."""
 
 
 class Watch:
@@ -60,6 +66,9 @@ class Watch:
         self._tree = Workspace.from_json(run.workspace or {}).tree
         place = means.attempt_folder(run, attempt.number)
         self._detector = detector_for(maid.limits, self._tree, (place / "home", place / "temp"))
+        self._stirred = asyncio.Event()
+        self._began = time.monotonic()
+        self._tails: dict[str, str] = {}
         self.missing: tuple[str, ...] = ()
         """Variables that the maid's row wants and that are not set."""
 
@@ -67,6 +76,9 @@ class Watch:
         """Note an event; a `Stop` where the attempt must end."""
         if isinstance(event, Started):
             self._argv = event.argv
+        if isinstance(event, Output):
+            name = "stderr_tail" if event.stream == "stderr" else "stdout_tail"
+            self._tails[name] = (self._tails.get(name, "") + event.text[-MOST_TAIL:])[-MOST_TAIL:]
         self._tell(event)
         return self._stop or self._detector.event(event)
 
@@ -76,11 +88,24 @@ class Watch:
 
     def trouble(self, trouble: ProviderTrouble) -> None:
         """What the proxy saw between the agent and its provider."""
-        self._stop = self._stop or self.event(trouble)
+        self._end(self.event(trouble))
 
     def over_limit(self, why: str) -> None:
-        """Requests or tokens of the attempt are used up; it ends with its next event."""
-        self._stop = self._stop or Stop("policy_violation", why)
+        """Requests or tokens of the attempt are used up."""
+        self._end(Stop("policy_violation", why))
+
+    async def interrupted(self) -> Stop:
+        """Wait until the attempt has to end, also where its agent says nothing."""
+        while (stop := self.tick()) is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._stirred.wait()
+        return stop
+
+    def _end(self, stop: Stop | None) -> None:
+        self._stop = self._stop or stop
+        if self._stop is not None:
+            self._stirred.set()
 
     async def permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask policy, grants, ledger and inbox; while a person thinks, the maid waits."""
@@ -103,6 +128,10 @@ class Watch:
         self._stop = self._stop or self._detector.answered(request, asked.answer)
         tell(self._emit, self._run, number, "permission", f"{asked.answer}: {request.title[:200]}")
         return asked.answer
+
+    def unfinished(self) -> Json:
+        """What there is to tell of an attempt that came to no end of its own."""
+        return {**self.evidence(), **self._tails, "duration": time.monotonic() - self._began}
 
     def evidence(self) -> Json:
         """What was seen from here."""

@@ -12,8 +12,9 @@ from butler.approvals import deadlines, ledger
 from butler.clock import stamp_in
 from butler.maids import attempting, reviewing
 from butler.maids.conditions import Success
-from butler.maids.contract import Finished, Launch, ProviderTrouble, Stop, ToolUse, Watcher
+from butler.maids.contract import Finished, Launch, Output, ProviderTrouble, Stop, ToolUse, Watcher
 from butler.maids.history import success_of_all
+from butler.maids.watching import Watch
 from butler.maids.worktree import Applied, Conflict, Workspace, apply
 from butler.types import Json
 from config.maid_types import Limits, VerificationProfile
@@ -196,6 +197,7 @@ async def test_what_can_not_be_done_at_all_asks_nobody(tmp_path: Path) -> None:
 
 async def test_time_alone_can_end_an_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempting, "TICK_SECONDS", 0.02)
+    monkeypatch.setattr(attempting, "PATIENCE_SECONDS", 0.1)
     gone = asyncio.Event()
 
     async def hangs(launch: Launch, watcher: Watcher) -> Finished:
@@ -295,3 +297,40 @@ async def test_work_that_is_being_applied_is_applied_to_its_end_though_the_turn_
         assert [one.status for one in await house.tasks()] == ["succeeded"]
         stored = await house.database.read(lambda connection: ledger.get(connection, waiting.action_id))
         assert stored is not None and stored.execution == "done"
+
+
+async def test_an_attempt_ends_between_two_events_where_the_proxy_says_so(tmp_path: Path) -> None:
+    async def silent(launch: Launch, watcher: Watcher) -> Finished:
+        assert isinstance(watcher, Watch)
+        asyncio.get_running_loop().call_soon(watcher.over_limit, "2,000,000 tokens are used up")
+        return Finished(None, stopped=await watcher.interrupted())
+
+    async with maid_brain(tmp_path, [silent], says("", DELEGATE), says("ok")) as house:
+        await house.brain.say("please")
+        [attempt] = await house.attempts()
+        assert attempt.failure_class == "policy_violation"
+        assert "2,000,000" in attempt.evidence["failure"]["detail"]
+
+
+async def test_a_cancelled_attempt_leaves_what_was_heard_and_changed_in_its_evidence(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
+    async def works_on(launch: Launch, watcher: Watcher) -> Finished:
+        (launch.tree / "half.txt").write_text("half\n")
+        for stream in ("stdout", "stderr"):
+            watcher.event(Output(stream, f"on {stream} secret-value\n"))
+        begun.set()
+        await asyncio.Event().wait()
+        return Finished(0)
+
+    async with maid_brain(tmp_path, [works_on], says("", DELEGATE), says("ok")) as house:
+        turn = asyncio.create_task(house.brain.say("please"))
+        await begun.wait()
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        [attempt] = await house.attempts()
+        told = attempt.evidence
+        assert (told["stdout_tail"], told["stderr_tail"]) == ("on stdout ***\n", "on stderr ***\n")
+        assert told["changed_files"] == ["half.txt"] and "+half" in told["diff"]
+        assert told["duration"] > 0

@@ -212,3 +212,21 @@ async def test_an_argument_that_is_too_long_is_a_launch_error(tmp_path: Path) ->
     assert finished.stopped is not None
     assert finished.stopped.failure_class == "launch_error"
     assert "Argument list too long" in finished.stopped.detail
+
+
+class Interrupts(Notes):
+    """A watcher that ends the attempt when it has heard a word, and not as an answer to it."""
+
+    async def interrupted(self) -> Stop:
+        while not self.texts("stdout"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return Stop("policy_violation", "used up")
+
+
+@pytest.mark.parametrize("kind", ["script", "cli"])
+async def test_a_watcher_may_end_a_silent_maid_between_two_events(tmp_path: Path, kind: str) -> None:
+    launch = python_maid(tmp_path, "import time\nprint('hello')\ntime.sleep(600)", kind=kind)
+    finished = await launcher_for(launch.maid, Settings(graces=QUICK)).run(launch, Interrupts())
+    assert finished.stopped == Stop("policy_violation", "used up")
+    assert finished.stdout_tail == "hello\n"
+    assert with_mark(launch.attempt_id) == []

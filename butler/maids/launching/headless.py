@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from butler.maids.contract import Finished, Launch, MaidEvent, Started, Stop, Watcher
+from butler.maids.contract import Finished, Interrupting, Launch, MaidEvent, Started, Stop, Watcher
 from butler.maids.launching.processes import Graces, LaunchFailed, MaidProcess, spawn, through
 from butler.maids.launching.sandbox import COMPLAINT, SANDBOX_LEVELS, sandboxed
 from butler.maids.launching.speech import Speech
@@ -90,7 +90,10 @@ class _Attempt:
         readers = [asyncio.create_task(self._read_stdout()), asyncio.create_task(self._read_stderr())]
         clock = asyncio.create_task(self._watch_clock())
         ending = asyncio.create_task(self._wait())
-        self._tasks = [*readers, clock, ending]
+        interrupter = (
+            [asyncio.create_task(self._interrupt(self._watcher))] if isinstance(self._watcher, Interrupting) else []
+        )
+        self._tasks = [*readers, clock, ending, *interrupter]
         pending: set[asyncio.Future[Any]] = {self._stop, *self._tasks}
         while not (self._stop.done() or ending.done()):
             _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -141,6 +144,9 @@ class _Attempt:
     async def _watch_clock(self) -> None:
         maid = self._launch.maid
         self._end(await watch_clock(self._meter, maid.timeout, maid.limits.silence, self._foreground))
+
+    async def _interrupt(self, watcher: Interrupting) -> None:
+        self._end(await watcher.interrupted())
 
     def _foreground(self) -> str | None:
         command = self._process.foreground(0 if self._launch.maid.sandbox == "none" else SANDBOX_LEVELS)
