@@ -45,6 +45,7 @@ class Checking:
     def __init__(self, means: Means) -> None:
         self._means = means
         self._database = means.database
+        self._serving = asyncio.Lock()
 
     async def settle(self, run: MaidRun, attempts: Sequence[Attempt], emit: Emit) -> None:
         """Make the checks, name the failure if there is one, store the evidence."""
@@ -117,7 +118,10 @@ class Checking:
                     search=environment["PATH"],
                 )  # fmt: skip
             mark = f"{attempt.attempt_id}-check"
-            return await verify(profile, tree, self._means.desk.registry, environment, mark, wrap=wrap), None
+            verification = await verify(
+                profile, tree, self._means.desk.registry, environment, mark, wrap=wrap, serving=self._serving
+            )
+            return verification, None
         except (ButlerError, OSError) as error:
             return None, f"The checks could not be made: {error}"
         except Exception as error:

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -38,7 +39,7 @@ class Allowed(Protocol):
 
 async def verify(
     profile: VerificationProfile, tree: Path, registry: Allowed, environment: Mapping[str, str], mark: str, *,
-    wrap: Wrap | None = None,
+    wrap: Wrap | None = None, serving: asyncio.Lock | None = None,
 ) -> Verification:  # fmt: skip
     """Make every check of a profile, one after the other: files, commands, then the server and its URLs.
 
@@ -50,6 +51,7 @@ async def verify(
         environment: complete for commands and server, but for the mark; scrubbed like that of a maid.
         mark: value of MAID_RUN for all processes that are started; not that of the maid's own processes.
         wrap: puts commands and server into a sandbox.
+        serving: held while a server runs, since two of them may want one port.
     """
     if profile.is_empty:
         return Verification("unverified")
@@ -60,7 +62,8 @@ async def verify(
         check = _bind(check_command, around, command.command, command.timeout)
         done.append(await _made("command", shlex.join(command.command), "exit status 0", None, check))
     done += [await _exact(around, exact, hosts) for exact in profile.exact_output if exact.url is None]
-    done += await _served(profile, around, hosts)
+    async with serving if serving is not None and profile.start is not None else nullcontext():
+        done += await _served(profile, around, hosts)
     if profile.test_commands or profile.http_checks or any(one.path is None for one in profile.exact_output):
         done = await _files_again(done, profile, around, hosts)
     return Verification(_outcome(done), tuple(done))
