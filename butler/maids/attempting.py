@@ -48,6 +48,7 @@ class Attempting:
         self._means = means
         self._database = means.database
         self._checking = Checking(means)
+        self._room = asyncio.Semaphore(means.at_once)
 
     async def run(
         self, run: MaidRun, attempts: Sequence[Attempt], person: Principal, emit: Emit, waking: Waking
@@ -63,6 +64,16 @@ class Attempting:
         if (pause := self._pause(attempts)) > 0:
             tell(emit, run, attempts[-1].number, "waiting", f"The provider had trouble; trying again in {pause:g} s.")
             await asyncio.sleep(pause)
+        if self._room.locked():
+            # Nothing is counted before it is its turn.
+            tell(emit, run, len(attempts) + 1, "waiting", f"{self._means.at_once} maids are running already.")
+        async with self._room:
+            await self._execute(run, attempts, maid, person, emit, waking)
+
+    async def _execute(
+        self, run: MaidRun, attempts: Sequence[Attempt], maid: MaidDefinition, person: Principal, emit: Emit,
+        waking: Waking,
+    ) -> None:  # fmt: skip
         prompt = self._means.redactor.text(self._prompt(run, maid, attempts))
         first = launched(maid, prompt)
         attempt = await self._database.write(partial(store.begin_attempt, maid_run_id=run.maid_run_id, evidence=first))
@@ -118,9 +129,11 @@ class Attempting:
         if not failures and not said:
             return first
         changes = DIFFS.validate_python(run.diff).changes if run.diff else ()
+        last = attempts[-1].evidence if attempts else {}
+        untold = run.diff is None and "diff_fault" in last and "workspace" not in last
         return rerequest(
             first, len(attempts) + 1, failures, changes=changes, feedback="\n\n".join(said) if said else None,
-            redactor=self._means.redactor,
+            untold=untold, redactor=self._means.redactor,
         )  # fmt: skip
 
     def _pause(self, attempts: Sequence[Attempt]) -> float:

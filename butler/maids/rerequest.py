@@ -13,6 +13,9 @@ from butler.redact import Redactor
 
 QUOTED = 3_000
 MOST_FILES = 50
+UNTOLD = (
+    "Your earlier changes are still in the project root, and could not be listed. Remove what is not part of the work."
+)
 _KEYS = {field.name for field in fields(CheckResult)}
 _SIGNS = {"added": "new", "modified": "changed", "deleted": "deleted", "renamed": "renamed", "type_changed": "changed"}
 
@@ -24,6 +27,7 @@ def rerequest(
     *,
     changes: Sequence[Change] = (),
     feedback: str | None = None,
+    untold: bool = False,
     redactor: Redactor,
 ) -> str:
     """Say what the maid has to do differently now; no two numbers give the same text.
@@ -34,6 +38,7 @@ def rerequest(
         failures: of the attempts before, in order; the last one is told in full.
         changes: what of the earlier work is in the tree.
         feedback: what a person wrote who rejected the work; then `failures` may be empty.
+        untold: there is earlier work in the tree, and it could not be listed.
         redactor: masks secrets that the output of checks may hold.
     """
     parts = [first_prompt.rstrip(), f"# This is attempt {number}"]
@@ -48,7 +53,7 @@ def rerequest(
         forbidden.append("Do not do again what you did before: it failed in the same way. Take another way.")
     if forbidden:
         parts.append("# Forbidden now, more than before\n" + "\n".join(f"- {line}" for line in forbidden))
-    parts.append("# What is there from before\n" + _left(changes))
+    parts.append("# What is there from before\n" + (UNTOLD if untold else _left(changes)))
     return redactor.text("\n\n".join(parts) + "\n")
 
 
