@@ -66,7 +66,8 @@ class Attempting:
             await asyncio.sleep(pause)
         if self._room.locked():
             # Nothing is counted before it is its turn.
-            tell(emit, run, len(attempts) + 1, "waiting", f"{self._means.at_once} maids are running already.")
+            why = f"As many maids as may ({self._means.at_once}) are running already."
+            tell(emit, run, len(attempts) + 1, "waiting", why)
         async with self._room:
             await self._execute(run, attempts, maid, person, emit, waking)
 

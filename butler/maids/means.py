@@ -35,6 +35,7 @@ class Means:
         access: opens the way to a model provider; None where no maid may have one.
         guarded: whether only runs that the service has marked running may ask or begin anything.
         hidden: files and folders that a sandboxed maid, and what it wrote, can't see.
+        at_once: how many maids run at the same time; further ones wait for their turn.
         backoff: seconds before the first repeat after a provider's trouble; doubled each time, 60 at most.
     """
 
@@ -49,6 +50,7 @@ class Means:
     access: ProviderAccessFactory | None = None
     guarded: bool = True
     hidden: tuple[Path, ...] = ()
+    at_once: int = 4
     backoff: float = 1.0
     broker: PermissionBroker = field(init=False)
 

@@ -101,7 +101,7 @@ class MaidBrain:
 @asynccontextmanager
 async def maid_brain(
     home: Path, acts: Sequence[Act], *lines: Line, rules: Sequence[RuleDefinition] = (), on_disk: bool = False,
-    retry: RetryPolicy | None = None, allowed: tuple[tuple[str, ...], ...] = (), **maid: Any,
+    retry: RetryPolicy | None = None, allowed: tuple[tuple[str, ...], ...] = (), at_once: int = 4, **maid: Any,
 ) -> AsyncIterator[MaidBrain]:  # fmt: skip
     """Open it over the files in `home`; the first run's row is there already."""
     project = home / "project"
@@ -119,7 +119,7 @@ async def maid_brain(
             Means(
                 database=database, judge=judge, tools=tools, redactor=Redactor(["secret-value"]), desk=desk,
                 folder=home / "data" / "maids", environ={"PATH": "/usr/bin:/bin"}, launcher_for=lambda _: fake,
-                guarded=False, backoff=0.01,
+                guarded=False, backoff=0.01, at_once=at_once,
             )
         )  # fmt: skip
 

@@ -334,3 +334,23 @@ async def test_a_cancelled_attempt_leaves_what_was_heard_and_changed_in_its_evid
         assert (told["stdout_tail"], told["stderr_tail"]) == ("on stdout ***\n", "on stderr ***\n")
         assert told["changed_files"] == ["half.txt"] and "+half" in told["diff"]
         assert told["duration"] > 0
+
+
+async def test_no_more_maids_run_at_once_than_there_is_room_for(tmp_path: Path) -> None:
+    running: list[str] = []
+    most = []
+
+    async def by_task(launch: Launch, watcher: Watcher) -> Finished:
+        running.append(launch.attempt_id)
+        most.append(len(running))
+        await asyncio.sleep(0.02)
+        running.remove(launch.attempt_id)
+        return await works(launch, watcher)
+
+    calls = [("delegate", {"intent": "work", "instruction": f"done {number}"}, f"c{number}") for number in range(3)]
+    async with maid_brain(tmp_path, [by_task], says("", *calls), says("ok"), at_once=1) as house:
+        await house.brain.say("please")
+        assert most == [1, 1, 1]
+        assert "As many maids as may (1) are running already." in [
+            data.get("detail") for data in house.brain.told("maid")
+        ]
