@@ -212,6 +212,16 @@ def test_cancelling_ends_the_maid_and_all_its_children(shop: MaidShop, owner: Cl
     nothing_is_left(shop)
 
 
+def test_a_maid_that_kills_what_watches_over_it_leaves_nothing_and_has_failed(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "escape with good work")
+    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval", "succeeded")
+    assert task["status"] == "failed", task
+    [attempt] = task["attempts"]
+    assert (attempt["failure_class"], attempt["checks"][0]["outcome"]) == ("policy_violation", "passed")
+    wait_until(lambda: not shop.grandchild_lives(), "the server has let go of what it adopted")
+    nothing_is_left(shop)
+
+
 def test_a_task_that_waits_can_be_cancelled(shop: MaidShop, owner: Client) -> None:
     ids = shop.begin(owner, "good but late")
     waiting = when_task(owner, ids["maid_run_id"], "waiting_approval")

@@ -45,6 +45,12 @@ elif what == "feedback":
     prompt = Path(sys.argv[3]).read_text()
     write("formatted\\n")
     (root / "more.txt").write_text("with feedback" if "please add more" in prompt else "without")
+elif what == "escape":
+    write()
+    child = subprocess.Popen(["sleep", "300"], start_new_session=True, env={})
+    (state / "child").write_text(str(child.pid))
+    os.kill(os.getppid(), 9)
+    time.sleep(300)
 elif what == "nothing":
     pass
 elif what == "slow" or (what == "slowly" and count == 1):
