@@ -32,6 +32,7 @@ def evaluate_maid(
 ) -> None:
     """Try a maid on 20 small tasks, in folders of its own. It may cost what its model costs, and takes a while."""
     # Imported here: it brings the supervisor along, which the other commands about maids need not wait for.
+    from butler.maids.launching.orphans import adopt_orphans
     from service.evaluation import evaluate, ready
 
     settings = load_settings()
@@ -43,6 +44,7 @@ def evaluate_maid(
         suite = suite.only(tasks)
     keys = [one.endpoint.api_key_env for one in registry.maids if one.endpoint and one.endpoint.api_key_env]
     redactor = Redactor.from_environment(settings, environ, keys)
+    adopt_orphans()
     with open_database(settings, make=True) as database:
         # Opened first: a class that can't be kept is not worth the wait.
         found = asyncio.run(
