@@ -21,6 +21,7 @@ from service.http.pages import page_routes
 from service.http.people import people_routes
 from service.http.security import Door, failed_attempts
 from service.http.threads import thread_routes
+from service.openai.routes import openai_routes
 
 
 def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI:
@@ -50,6 +51,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         health_routes(),
         page_routes(),
         link_routes(),
+        openai_routes(),
     ):
         app.include_router(routes)
     app.add_middleware(Door, doorkeeper=app.state.doorkeeper, failures=app.state.failures)

@@ -95,13 +95,13 @@ class Door:
             scope.setdefault("state", {})["person"] = person
             inner = limited(receive)
         except ButlerError as error:
-            await of_error(error)(scope, receive, send_guarded)
+            await of_error(error, scope["path"])(scope, receive, send_guarded)
             return
         try:
             await self._app(scope, inner, send_guarded)
         except Exception as error:
             # Answered here, below the server: it would log the trace again and drop the client's connection.
-            response = internal(error, f"{scope['method']} {scope['path']}")
+            response = internal(error, scope["method"], scope["path"])
             if started:
                 raise
             await response(scope, receive, send_guarded)

@@ -102,6 +102,11 @@ ROWS: dict[str, Row] = {
     "GET /maid-runs": Row(),
     "GET /maid-runs/{maid_run_id}": Row(),
     "POST /maid-runs/{maid_run_id}/cancel": Row(202),
+    "GET /v1/models": Row(),
+    "POST /v1/chat/completions": Row(
+        names="thread_id",
+        body=lambda thread: {"messages": [{"role": "user", "content": "/help"}], "metadata": {"thread_id": thread}},
+    ),
     "GET /memory": Row(),
     "POST /memory/add": Row(303, form=True, body=lambda _: {"text": fresh("fact"), "importance": "5"}),
     "POST /memory/edit": Row(
