@@ -33,7 +33,7 @@ def configuration(*, channels: bool = True) -> Configuration:
 def counted(configuration: Configuration) -> str:
     """How much the configuration holds, in words."""
     rules = len(configuration.policy.definition.rules)
-    return f"{len(configuration.tools.names())} tool(s), {rules} policy rule(s)"
+    return f"{len(configuration.tools.offered_names())} tool(s), {rules} policy rule(s)"
 
 
 def json_object(text: str) -> dict[str, Any]:
