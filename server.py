@@ -23,6 +23,7 @@ from config.settings import load_settings, unknown_variables
 from service.address import forget_url, local_url, write_url
 from service.house import open_house
 from service.http.app import create_app
+from service.socket.frames import MOST_FRAME_BYTES
 from service.wiring import Configuration, read_configuration
 
 STREAMS_GRACE_SECONDS = 5.0
@@ -112,7 +113,9 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
                 lifespan="off",
                 # asyncio and uvloop cost the same here, but uvloop forks for a child process where asyncio uses vfork.
                 loop="asyncio",
-                ws="none",
+                ws="websockets-sansio",
+                # Beyond the limit of our own, so that a frame that is a little too large gets an answer.
+                ws_max_size=2 * MOST_FRAME_BYTES,
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,

@@ -22,6 +22,8 @@ from service.http.people import people_routes
 from service.http.security import Door, failed_attempts
 from service.http.threads import thread_routes
 from service.openai.routes import openai_routes
+from service.socket.hub import Hub
+from service.socket.route import socket_routes
 
 
 def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI:
@@ -51,6 +53,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         health_routes(),
         page_routes(),
         link_routes(),
+        socket_routes(Hub(service, app.state.doorkeeper, app.state.failures)),
         openai_routes(),
     ):
         app.include_router(routes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from butler.storage.chat_tables import metadata
+from butler.storage.agent_tables import metadata
 from butler.storage.database import sqlite_engine
 
 engine = sqlite_engine(context.config.attributes["path"], writes=True)
