@@ -16,6 +16,7 @@ import structlog
 
 from butler.errors import ModelFailed
 from butler.models.config import ModelConfig
+from butler.models.counts import ModelCounts
 from butler.models.failures import Fault, TooSlow, silent
 from butler.models.overflow import ContextOverflow
 from butler.models.reading import BodyReader
@@ -86,6 +87,7 @@ class ModelGateway:
         self.config = config
         self._endpoint: asyncio.Future[Endpoint] | None = None
         self._dialect = _Dialect()
+        self.counts = ModelCounts()
 
     @property
     def endpoint(self) -> str:
@@ -169,6 +171,19 @@ class ModelGateway:
         return await asyncio.shield(self._endpoint)
 
     async def _ask(self, request: _Request) -> ModelReply:
+        """Ask, and count what came of it."""
+        purpose = request.headers.get("X-Butler-Purpose", "chat")
+        try:
+            reply = await self._ask_models(request)
+        except ModelFailed:
+            self.counts.failed[purpose] += 1
+            raise
+        self.counts.answered[purpose] += 1
+        self.counts.input_tokens[purpose] += reply.usage.input_tokens
+        self.counts.output_tokens[purpose] += reply.usage.output_tokens
+        return reply
+
+    async def _ask_models(self, request: _Request) -> ModelReply:
         models = [self.config.model]
         if self.config.fallback_model and self.config.fallback_model != self.config.model:
             models.append(self.config.fallback_model)
@@ -185,6 +200,7 @@ class ModelGateway:
                     waited = clock() - began
                     detail = silent(waited, begun=False).detail if fault.silent else fault.detail
                     raise ModelFailed(detail, partial=fault.partial) from None
+                self.counts.fallbacks += 1
                 log.warning("model_fallback", model=model, fallback=models[0], reason=fault.detail)
 
     async def _ask_model(self, model: str, request: _Request) -> ModelReply:
@@ -202,6 +218,7 @@ class ModelGateway:
                 if fault.silent and request.on_notice is not None:
                     request.on_notice(f"The model has been silent for {request.silence:g} s; asking it once more.")
                 wait = _wait(tries, fault.retry_after)
+                self.counts.retries += 1
                 log.warning("model_retry", model=model, tries=tries, wait=round(wait, 2), reason=fault.detail)
             await asyncio.sleep(wait)
 

@@ -17,7 +17,7 @@ from service.auth import Doorkeeper
 from service.http.problems import internal, of_error
 
 COOKIE = "butler_token"
-OPEN_PATHS = frozenset({"/healthz", "/", "/login"})
+OPEN_PATHS = frozenset({"/healthz", "/", "/login", "/metrics"})
 LINKS = "/decide/"
 ASSETS = "/web/"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -51,6 +51,7 @@ ROWS: dict[str, Row] = {
     "GET /web/{name}": Row(open=True),
     "GET /healthz": Row(open=True),
     "GET /readyz": Row(),
+    "GET /metrics": Row(open=True),
     "POST /chat": Row(names="thread_id", body=lambda thread: {"message": "/help", "thread_id": thread}),
     "POST /threads/{thread_id}/resume": Row(
         member=(403, "not_an_approver"), body=lambda _: {"answer": {"approved": False, "comment": "no"}}
