@@ -123,7 +123,11 @@ class Switchboard:
         directive, waiter = self._waiting.get(correlation_id, (None, None))
         if directive is None:
             closed = self._closed.get(correlation_id)
-            return Credited("late", closed) if closed and closed.agent_id == agent_id else Credited("unknown")
+            if closed is None or closed.agent_id != agent_id:
+                return Credited("unknown")
+            # Noted once: an agent that goes on about it can't fill the record.
+            del self._closed[correlation_id]
+            return Credited("late", closed)
         if directive.agent_id != agent_id or waiter is None:
             return Credited("unknown")
         if waiter.done():

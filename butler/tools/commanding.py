@@ -18,6 +18,7 @@ from butler.errors import ButlerError
 from butler.people import Actor
 from butler.storage import audit
 from butler.storage.database import Database
+from butler.storage.users import check_name
 from butler.tools.built_in import SOURCE, benign_toolset, built_in
 from butler.tools.registry import Toolset
 from butler.types import Invocation, Json, Obstacle, Occasion, ToolResult, ToolRunner, ToolSpec
@@ -64,7 +65,7 @@ class AgentTools:
             ),
             _governed(
                 "create_agent", "Make a new downstream agent. Its token is for a person to make.",
-                {"name": _NAME, "description": _DESCRIPTION}, ["name"], self._create, None,
+                {"name": _NAME, "description": _DESCRIPTION}, ["name"], self._create, _unusable_name,
             ),
             _governed(
                 "edit_agent", "Change the name, the description or the capabilities of an agent.",
@@ -152,6 +153,11 @@ class AgentTools:
         return ToolResult(f"Deleted the agent {agent.name}: its tokens have ended, and it can't connect any more.")
 
 
+def _unusable_name(occasion: Occasion) -> str | None:
+    check_name(occasion.connection, occasion.args["name"])
+    return None
+
+
 def _actor(call: Invocation) -> Actor:
     return Actor(call.requested_by, "run")
 
@@ -171,7 +177,7 @@ def _note_sent(connection: Connection, directive: Directive) -> None:
 
 
 def _governed(
-    name: str, description: str, properties: Json, required: list[str], run: ToolRunner, obstacle: Obstacle | None
+    name: str, description: str, properties: Json, required: list[str], run: ToolRunner, obstacle: Obstacle
 ) -> ToolSpec:
     schema: Json = {
         "type": "object", "properties": properties, "required": required, "additionalProperties": False,
@@ -179,7 +185,7 @@ def _governed(
     digest = hashlib.sha256(canonical_json({"name": name, "description": description, "schema": schema}).encode())
     return ToolSpec(
         name=name, description=description, input_schema=schema, run=_plainly(run), governed=True, source=SOURCE,
-        digest=digest.hexdigest(), verdict="approve", obstacle=_told(obstacle) if obstacle else None,
+        digest=digest.hexdigest(), verdict="approve", obstacle=_told(obstacle),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -53,8 +54,7 @@ class SocketDoor:
         try:
             return await self._by_first_frame(websocket)
         except ButlerError as error:
-            await websocket.send_text(to_json(error_frame(error)).decode())
-            await websocket.close(REFUSED, error.code)
+            await turn_away(websocket, error)
             return None
         finally:
             self._strangers -= 1
@@ -88,6 +88,13 @@ class SocketDoor:
         except ButlerError:
             self._hub.failures.take(address_of(websocket.scope))
             raise
+
+
+async def turn_away(websocket: WebSocket, error: ButlerError) -> None:
+    """Say why, and close."""
+    with suppress(WebSocketDisconnect, OSError):
+        await websocket.send_text(to_json(error_frame(error)).decode())
+    await close_softly(websocket, REFUSED, error.code)
 
 
 async def close_softly(websocket: WebSocket, code: int, reason: str) -> None:

@@ -16,6 +16,7 @@ from service.http.faults import sentence_of
 MOST_FRAME_BYTES = 4 * 1024 * 1024
 ANSWERS_ONLY = ("CHAT_STREAM", "CHAT_STREAM_END", "AUTH_REQUEST", "AUTH_STATUS_UPDATE", "ERROR")
 """Types that only Butler sends."""
+NAMES = ("thread_id", "action_id", "correlation_id")
 BUTLER_ID = "butler"
 Id = int | Annotated[str, Field(max_length=200)]
 Small = Annotated[str, Field(max_length=2000)]
@@ -130,7 +131,9 @@ def read_frame(raw: str) -> Inbound:
     try:
         return _MODELS[kind].model_validate(value)
     except ValidationError as error:
-        raise _refused(error) from None
+        refusal = _refused(error)
+        refusal.extras |= _named(value)
+        raise refusal from None
 
 
 def _verdict_in(payload: Any) -> Verdict | None:
@@ -161,15 +164,18 @@ def message_of(frame: ChatFrame) -> str:
     return text
 
 
+def _named(value: Any) -> Json:
+    """What a frame names, as far as it can be told of a refused one."""
+    found = {name: value.get(name) for name in NAMES} if isinstance(value, dict) else {}
+    return {name: text for name, text in found.items() if isinstance(text, str) and len(text) <= 200}
+
+
 def error_frame(error: ButlerError, frame: Inbound | None = None) -> Json:
     """The ``ERROR`` frame of a refusal, with what the refused frame named."""
     named = {}
     if frame is not None:
-        named = {
-            name: value
-            for name in ("thread_id", "action_id", "correlation_id")
-            if (value := getattr(frame, name)) is not None
-        }
+        payload = frame.payload if isinstance(frame, AuthResponseFrame) else None
+        named = _named(payload) | _named(frame.model_dump(include=set(NAMES)))
     return {
         "type": "ERROR", **error.extras, **named, "code": error.code, "detail": error.detail, "status": error.status,
         "payload": error.detail,

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+import structlog
+
 from butler.agents.switchboard import Switchboard
 from butler.approvals.actions import Action
 from butler.errors import ButlerError
@@ -17,6 +19,8 @@ from service.events import RunLog
 from service.http.security import RateLimit
 from service.socket.relay import Relay
 from service.socket.requests import Requests
+
+logger = structlog.get_logger("butler.socket")
 
 MOST_CONNECTIONS = 20
 STIRRING = frozenset({"run", "approval", "end"})
@@ -97,7 +101,11 @@ class Hub:
         return task
 
     def _hear(self, log: RunLog, event: str, data: Json) -> None:
-        self.relay.hear(log, event, data)
+        try:
+            self.relay.hear(log, event, data)
+        except Exception as error:
+            # Whoever listens must not disturb the run itself.
+            logger.error("relay_failed", run_id=log.run_id, exc_info=error)
         if event in STIRRING:
             for connections in self._people.values():
                 for connection in connections:

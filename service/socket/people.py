@@ -35,6 +35,7 @@ class PersonDesk:
             self._hub.relay.follow_thread(thread_id, user_id)
         self._hub.join(self._session)
         self._joined = True
+        self._session.requests.stir()
         # Not ended with the connection: what has been received is taken in all the same.
         self._hub.linger(self._take_messages())
 

@@ -19,7 +19,7 @@ Send = Callable[[str, Json], None]
 
 @dataclass
 class Talk:
-    """A run and who hears of it. Each stretch between parks is one stream."""
+    """A run and who hears of it. Each stretch between decisions is one stream."""
 
     run_id: str
     thread_id: str
@@ -29,7 +29,10 @@ class Talk:
     text: list[str] = field(default_factory=list)
     shown: bool = False
     """Whether the text of this stretch went out as a CHAT already."""
-    next_name: str | None = None
+    told: bool = False
+    """Whether anything of this stream went out."""
+    waiting: list[str] = field(default_factory=list)
+    """Actions that wait for a decision; as in the seed, what follows one streams under its id."""
     names: set[str] = field(default_factory=set)
     stretches: int = 0
 
@@ -64,15 +67,18 @@ class Relay:
         """Tell that user of this run too, from `position` of its log on; `name` is the id of a stream that begins."""
         talk = self._talks.get(log.run_id)
         if talk is None:
-            talk = self._keep(Talk(log.run_id, thread_id, {user_id}, correlation_id, next_name=name))
+            talk = self._keep(Talk(log.run_id, thread_id, {user_id}, correlation_id, waiting=[name] if name else []))
             self._replay(talk, log, position)
             return
         talk.correlation_id = correlation_id or talk.correlation_id
+        if name is not None and not talk.told and name not in talk.names and talk.stream_id is not None:
+            talk.stream_id = name
+            talk.names.add(name)
         if user_id in talk.users:
             return
         if talk.stream_id is None and log.outcome is not None:
             # The stretch was over before anybody could join it.
-            self._replay(Talk(log.run_id, thread_id, {user_id}, next_name=name), log, position)
+            self._replay(Talk(log.run_id, thread_id, {user_id}, waiting=[name] if name else []), log, position)
         talk.users.add(user_id)
         self.catch_up(user_id, [talk])
 
@@ -98,6 +104,8 @@ class Relay:
     def _tell(self, talk: Talk, event: str, data: Json) -> None:
         match event:
             case "run":
+                # Also in the midst of a stretch: something was decided before it could park.
+                self._close(talk)
                 self._begin(talk)
             case "token":
                 self._begin(talk)
@@ -106,6 +114,7 @@ class Relay:
             case "approval":
                 # What was said on the way stands before the request that it leads to.
                 self._say(talk, "".join(talk.text))
+                talk.waiting.append(data["action_id"])
             case "end":
                 self._end(talk, data)
 
@@ -113,11 +122,11 @@ class Relay:
         if talk.stream_id is not None:
             return
         talk.stretches += 1
-        name = talk.next_name or talk.run_id
+        name = talk.waiting.pop(0) if talk.waiting else talk.run_id
         talk.stream_id = name if name not in talk.names else f"{talk.run_id}:{talk.stretches}"
         if len(talk.names) < MOST_NAMES:
             talk.names.add(talk.stream_id)
-        talk.text, talk.shown, talk.next_name = [], False, None
+        talk.text, talk.shown, talk.told = [], False, False
 
     def _say(self, talk: Talk, text: str) -> None:
         if text.strip() and not talk.shown:
@@ -129,8 +138,7 @@ class Relay:
             return
         parked = outcome["status"] == "parked"
         if parked:
-            # As in the seed: what follows a decision streams under the id of the action.
-            talk.next_name = next((one["action_id"] for one in outcome["approvals"]), None)
+            talk.waiting = [one["action_id"] for one in outcome["approvals"]]
             self._say(talk, "".join(talk.text))
         else:
             talk.shown = False
@@ -138,7 +146,13 @@ class Relay:
         self._to_all(talk, "CHAT_STREAM_END", "", after_requests=parked)
         talk.stream_id = None
 
+    def _close(self, talk: Talk) -> None:
+        if talk.stream_id is not None and talk.told:
+            self._to_all(talk, "CHAT_STREAM_END", "")
+        talk.stream_id = None
+
     def _to_all(self, talk: Talk, kind: str, text: str, *, after_requests: bool = False) -> None:
+        talk.told = True
         frame = self._frame(talk, kind, text)
         send = self._send_after_requests if after_requests else self._send
         for user_id in talk.users:

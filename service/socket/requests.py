@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import structlog
@@ -22,6 +22,10 @@ from service.socket.outbox import Outbox
 
 log = structlog.get_logger("butler.socket")
 
+Who = Callable[[], Awaitable[Principal]]
+"""Who is at the other end as things stand now. Raises ButlerError when nobody may be there any more."""
+Send = Callable[[Json], None]
+
 LOOK_SECONDS = 5.0
 AROUND_SECONDS = 60.0
 PAGE = 100
@@ -34,9 +38,7 @@ class Requests:
     So no face, no other process and no passing of time can leave a connection with a request that is stale.
     """
 
-    def __init__(
-        self, service: ButlerService, who: Callable[[], Principal], send: Callable[[Json], None], outbox: Outbox
-    ) -> None:
+    def __init__(self, service: ButlerService, who: Who, send: Send, outbox: Outbox) -> None:
         self._service = service
         self._who = who
         self._send = send
@@ -90,7 +92,7 @@ class Requests:
             self._around_at = time.monotonic() + AROUND_SECONDS
             self._place = None
         while True:
-            person = self._who()
+            person = await self._who()
             found, _ = await self._service.database.read(
                 partial(list_approvals, person=person, status="pending", thread_id=None, limit=PAGE, cursor=self._place)
             )

@@ -7,8 +7,7 @@ from starlette.websockets import WebSocket
 
 from butler.errors import ButlerError
 from service.socket.agents import AgentDesk
-from service.socket.door import REFUSED, SocketDoor, close_softly
-from service.socket.frames import error_frame
+from service.socket.door import SocketDoor, turn_away
 from service.socket.hub import Hub
 from service.socket.people import PersonDesk
 from service.socket.session import Session
@@ -28,8 +27,7 @@ def socket_routes(hub: Hub) -> APIRouter:
         try:
             hub.count_in(guest.person)
         except ButlerError as error:
-            await websocket.send_json(error_frame(error))
-            await close_softly(websocket, REFUSED, error.code)
+            await turn_away(websocket, error)
             return
         session = Session(hub, websocket, guest)
         try:

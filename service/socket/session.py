@@ -13,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.ids import new_id
+from butler.people import Principal
 from butler.types import Json
 from service.runs import TROUBLE
 from service.socket.door import REFUSED, Guest, close_softly
@@ -23,9 +24,11 @@ from service.socket.requests import Requests
 
 log = structlog.get_logger("butler.socket")
 
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 2.0
 SLOW = 1013
 GONE = 1000
+ORDINARY = (ButlerError, WebSocketDisconnect, OSError)
+"""How a connection ends when it is refused or its other end goes away."""
 MOST_REFUSED = 100
 """So many frames over the rate in a row end the connection."""
 
@@ -50,7 +53,7 @@ class Session:
         self.hub = hub
         self.person = guest.person
         self.outbox = Outbox()
-        self.requests = Requests(hub.service, lambda: self.person, self.send, self.outbox)
+        self.requests = Requests(hub.service, self._still_welcome, self.send, self.outbox)
         self._websocket = websocket
         self._token = guest.token
         self._ending: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
@@ -91,7 +94,7 @@ class Session:
             results = await asyncio.gather(*tasks, return_exceptions=True)
             await desk.end()
         for fault in results:
-            if isinstance(fault, Exception) and not isinstance(fault, WebSocketDisconnect | RuntimeError | OSError):
+            if isinstance(fault, Exception) and not isinstance(fault, ORDINARY):
                 log.error("socket_failed", user=self.person.name, exc_info=fault)
         code, why = self._ending.result() if self._ending.done() else (GONE, "")
         await close_softly(self._websocket, code, why)
@@ -146,14 +149,20 @@ class Session:
             raise ButlerError("unauthorized", "Your role has changed; connect again.")
         self.person = person
 
+    async def _still_welcome(self) -> Principal:
+        try:
+            await self._check()
+        except ButlerError as error:
+            self.refuse(error)
+            self.hang_up(error.code)
+            raise
+        return self.person
+
     async def _keep_checking(self) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             try:
-                await self._check()
-            except ButlerError as error:
-                self.refuse(error)
-                self.hang_up(error.code)
+                await self._still_welcome()
             except TROUBLE as error:
                 log.warning("token_not_checked", user=self.person.name, error=str(error))
 
