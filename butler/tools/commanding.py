@@ -123,7 +123,7 @@ class AgentTools:
                 "command out is unknown. An answer that comes later is not taken in.",
                 is_error=True,
             )
-        return ToolResult(quoted_answer(agent.name, directive.command, text))
+        return ToolResult(quoted_answer(agent.name, text))
 
     async def _create(self, call: Invocation) -> ToolResult:
         name, description = call.args["name"], call.args.get("description", "")
