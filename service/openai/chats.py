@@ -48,7 +48,8 @@ class Chats:
         async with lock:
             if wish.thread_id is not None:
                 await service.thread(person, wish.thread_id)
-            place = await service.database.read(
+            # Not on a reader: what was noted of the answer before this request has to be seen.
+            place = await service.database.write(
                 partial(client_chats.place, user_id=person.user_id, asked=wish.asked, thread_id=wish.thread_id)
             )
             if place.run_id is not None and place.thread_id is not None:

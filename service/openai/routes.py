@@ -76,10 +76,11 @@ async def _stream(request: Request, wish: Wish, turn: Turn, shape: Shape) -> Asy
         async for piece in _told(request, turn):
             if isinstance(piece, Ended):
                 yield shape.chunk({}, piece.finish, _butler(turn, piece))
+                # All of the text is sent. Noted before the end mark, after which the client may ask again.
+                _tell_chats(request, wish, turn, "".join(parts), piece)
                 if wish.usage_in_stream:
                     yield shape.usage_chunk(usage_of(piece.usage))
                 yield DONE
-                _tell_chats(request, wish, turn, "".join(parts), piece)
             elif piece is None:
                 yield KEEP_ALIVE
             else:
