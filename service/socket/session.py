@@ -79,6 +79,8 @@ class Session:
         """End the connection."""
         if not self._ending.done():
             self._ending.set_result((code, why))
+            # Whoever is sent away is looked up anew when it comes back.
+            self.hub.doorkeeper.forget_all()
 
     async def run(self, desk: Desk, *works: Callable[[], Awaitable[None]]) -> None:
         """Serve the connection to its end; `works` go on beside it."""

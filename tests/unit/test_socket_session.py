@@ -75,7 +75,7 @@ def session(wire: Wire, person: Principal = ADMIN) -> tuple[Session, list[Princi
         return now[0]
 
     hub = SimpleNamespace(
-        service=SimpleNamespace(), limit=RateLimit(100, 1000), doorkeeper=SimpleNamespace(who=who)
+        service=SimpleNamespace(), limit=RateLimit(100, 1000), doorkeeper=SimpleNamespace(who=who, forget_all=list)
     )  # fmt: skip
     return Session(cast(Hub, hub), cast(Any, wire), Guest(person, "token")), now
 
