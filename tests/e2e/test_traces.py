@@ -11,7 +11,7 @@ from tests.support.client import Client, Json
 from tests.support.orders import approve, call
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer, MakeButler
-from tests.support.traces import TraceReceiver, trace_receiver
+from tests.support.traces import TraceReceiver, json_receiver, trace_receiver
 
 SECRET_WORDS = "the vault is behind the picture"
 
@@ -79,6 +79,41 @@ def test_answers_are_the_same_with_traces_and_without_and_spans_say_who_did_what
 
 
 def test_a_receiver_that_is_not_there_holds_up_nothing(make_butler: MakeButler) -> None:
-    server = make_butler(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT="1").start()
+    server = make_butler(
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+        OTEL_EXPORTER_OTLP_TIMEOUT="1",
+        OBSERVABILITY_COZELOOP_ENABLED="true",
+        COZELOOP_API_BASE_URL="http://127.0.0.1:9",
+        COZELOOP_WORKSPACE_ID="42",
+        COZELOOP_API_TOKEN="coze-token-1234",
+    ).start()
     assert server.client().chat("[[say hello]]")["reply"] == "hello"
     assert server.stop() == 0
+
+
+def test_cozeloop_gets_the_same_spans_through_its_own_sdk(make_butler: MakeButler, model: ScriptedModel) -> None:
+    with json_receiver() as posts:
+        server = make_butler(
+            OBSERVABILITY_COZELOOP_ENABLED="true",
+            OBSERVABILITY_SERVICE_NAME="house",
+            COZELOOP_API_BASE_URL=posts.url,
+            COZELOOP_WORKSPACE_ID="42",
+            COZELOOP_API_TOKEN="coze-token-1234",
+        ).start()
+        outcomes = talk(server)
+        assert server.stop() == 0
+        spans = [span for path, body in posts.bodies for span in body["spans"] if path.endswith("/traces/ingest")]
+    by_name = {span["span_name"]: span for span in spans}
+    assert {"butler.user_message", "chat scripted", "execute_tool note_line"} <= by_name.keys()
+    turn, tool = by_name["butler.user_message"], by_name["execute_tool note_line"]
+    assert turn["tags_string"]["gen_ai.conversation.id"] == outcomes[0]["thread_id"]
+    assert (by_name["chat scripted"]["span_type"], tool["span_type"]) == ("model", "tool")
+    assert tool["parent_id"] in {span["span_id"] for span in spans if span["span_name"] == "butler.user_message"}
+    assert "vault" not in json.dumps(spans)
+    assert "coze-token-1234" not in server.stderr
+
+
+def test_cozeloop_without_its_settings_is_off_and_says_so(make_butler: MakeButler) -> None:
+    server = make_butler(OBSERVABILITY_COZELOOP_ENABLED="true").start()
+    assert server.client().chat("[[say hello]]")["reply"] == "hello"
+    assert "telemetry_not_configured" in server.stderr

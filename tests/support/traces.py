@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -28,8 +29,8 @@ class Seen:
 class TraceReceiver:
     """What arrived so far, in `spans`; `raw` has the bytes."""
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self) -> None:
+        self.url = ""
         self.spans: list[Seen] = []
         self.raw: list[bytes] = []
 
@@ -62,29 +63,53 @@ def _value(value: Any) -> Any:
     return getattr(value, kind)
 
 
+@dataclass
+class Posts:
+    """JSON bodies with the paths that they came to."""
+
+    url: str = ""
+    bodies: list[tuple[str, Any]] = field(default_factory=list)
+
+
 @contextmanager
 def trace_receiver() -> Iterator[TraceReceiver]:
-    """A receiver that listens while the context lasts."""
+    """A receiver of OTLP that listens while the context lasts."""
+    receiver = TraceReceiver()
+    with _listening(lambda _path, body: receiver.take(body), b"") as receiver.url:
+        yield receiver
 
+
+@contextmanager
+def json_receiver() -> Iterator[Posts]:
+    """A receiver of JSON that says ``{"code": 0}`` to everything."""
+    posts = Posts()
+    answer = b'{"code":0,"msg":""}'
+    with _listening(lambda path, body: posts.bodies.append((path, json.loads(body))), answer) as posts.url:
+        yield posts
+
+
+@contextmanager
+def _listening(take: Callable[[str, bytes], None], answer: bytes) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
-            receiver.take(gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
+            take(self.path, gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
             self.send_response(200)
-            self.send_header("content-length", "0")
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(answer)))
             self.end_headers()
+            self.wfile.write(answer)
 
         def log_message(self, format: str, *args: object) -> None:
             """Stay silent."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    receiver = TraceReceiver(server.server_address[1])
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
-        yield receiver
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

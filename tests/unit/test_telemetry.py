@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import re
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from butler.telemetry import OFF, span
+from butler.telemetry import OFF, Attributes, Kind, span
 from service.watching.opening import is_wanted, open_telemetry
+from service.watching.several import Several
 
 ROOT = Path(__file__).resolve().parents[2]
 SOMEWHERE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
@@ -48,7 +51,7 @@ def test_nothing_that_sends_is_loaded_by_default() -> None:
     """FastAPI itself loads OpenTelemetry's interface, and LangChain its SDK where that is installed; neither sends."""
     code = (
         "import sys, server, service.house; from service.watching.opening import open_telemetry; open_telemetry({});"
-        "senders = ('opentelemetry.exporter', 'service.watching.otel');"
+        "senders = ('opentelemetry.exporter', 'service.watching.otel', 'cozeloop');"
         "loaded = [name for name in sys.modules if name.startswith(senders)];"
         "from opentelemetry import trace; provider = type(trace.get_tracer_provider()).__name__;"
         "sys.exit(f'{loaded} {provider}' if loaded or provider != 'ProxyTracerProvider' else 0)"
@@ -57,14 +60,42 @@ def test_nothing_that_sends_is_loaded_by_default() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_our_own_code_names_the_library_in_one_file_only() -> None:
-    naming = [
+@pytest.mark.parametrize(("library", "room"), [("opentelemetry", "otel"), ("cozeloop", "coze")])
+def test_our_own_code_imports_each_library_in_one_file_only(library: str, room: str) -> None:
+    importing = re.compile(rf"^\s*(?:import|from) {library}\b", re.MULTILINE)
+    found = [
         path.relative_to(ROOT).as_posix()
-        for room in ("butler", "config", "graph", "nodes", "service")
-        for path in (ROOT / room).rglob("*.py")
-        if "opentelemetry" in path.read_text("utf-8")
+        for floor in ("butler", "config", "graph", "nodes", "service")
+        for path in (ROOT / floor).rglob("*.py")
+        if importing.search(path.read_text("utf-8"))
     ]
-    assert naming == ["service/watching/otel.py"]
+    assert found == [f"service/watching/{room}.py"]
+
+
+def test_two_receivers_are_told_the_same() -> None:
+    first, second = Noting(), Noting()
+    several = Several([first, second])
+    with several.span("a", {"x": 1}, "internal") as told:
+        told.note({"y": 2})
+        told.fail("z")
+    several.close()
+    assert first.told == second.told == ["a", {"y": 2}, "z", "closed"]
+
+
+class Noting:
+    """A telemetry that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.note = self.told.append
+        self.fail = self.told.append
+
+    def span(self, name: str, attributes: Attributes, kind: Kind) -> AbstractContextManager[Any]:
+        self.told.append(name)
+        return nullcontext(self)
+
+    def close(self) -> None:
+        self.told.append("closed")
 
 
 def test_without_the_extra_the_house_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
