@@ -7,23 +7,16 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx2
 import openai
 import pytest
 from openai import OpenAI
 
 from tests.support.client import Client, Json
+from tests.support.openai_sdk import MODEL, ask, assistant, sdk, text_of, texts, thread_of, user
 from tests.support.orders import call, fresh
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
-from tests.support.server import OWNER_TOKEN, ButlerServer
-
-MODEL = "butler"
-
-
-def sdk(server: ButlerServer, token: str | None = OWNER_TOKEN) -> OpenAI:
-    """OpenAI's client at that server; it tries nothing twice by itself."""
-    return OpenAI(api_key=token, base_url=f"{server.url}/v1", max_retries=0, http_client=httpx2.Client(trust_env=False))
+from tests.support.server import ButlerServer, MakeButler
 
 
 @pytest.fixture
@@ -31,35 +24,6 @@ def ai(butler: ButlerServer) -> Iterator[OpenAI]:
     """The owner's client."""
     with sdk(butler) as client:
         yield client
-
-
-def user(text: str) -> Json:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: str) -> Json:
-    return {"role": "assistant", "content": text}
-
-
-def ask(client: OpenAI, *messages: Json, **options: Any) -> Any:
-    """A whole answer."""
-    talk: Any = list(messages)
-    return client.chat.completions.create(model=MODEL, messages=talk, **options)
-
-
-def text_of(answer: Any) -> str:
-    [choice] = answer.choices
-    return str(choice.message.content)
-
-
-def thread_of(answer: Any) -> str:
-    return str(answer.butler["thread_id"])
-
-
-def texts(client: Client, thread_id: str, role: str = "user") -> list[str]:
-    """What the transcript has of one role."""
-    items = client.get(f"/threads/{thread_id}/messages")["items"]
-    return [item["text"] for item in items if item["role"] == role]
 
 
 def test_the_model_list_has_the_butler(ai: OpenAI) -> None:
@@ -374,7 +338,7 @@ def test_a_model_that_fails_is_an_apology_and_the_turn_is_kept(ai: OpenAI, model
     assert answer.butler["error"]["code"] == "model_unavailable"
 
 
-def test_a_title_without_a_model_is_an_error_and_a_turn_an_apology(make_butler: Any) -> None:
+def test_a_title_without_a_model_is_an_error_and_a_turn_an_apology(make_butler: MakeButler) -> None:
     server = make_butler(with_model=False)
     server.start()
     with sdk(server) as client:
@@ -382,3 +346,21 @@ def test_a_title_without_a_model_is_an_error_and_a_turn_an_apology(make_butler: 
             ask(client, user(LIBRECHAT % "hello"))
         assert missing.value.code == "model_unavailable"
         assert "/approvals" in text_of(ask(client, user("/help")))
+
+
+def test_a_killed_server_answers_the_repeated_request_with_the_turn_it_had_begun(
+    make_butler: MakeButler, model: ScriptedModel
+) -> None:
+    server = make_butler().start()
+    text, gate = fresh(), fresh("gate")
+    message = user(f"[[hold {gate} 1]] [[say one two]] {call('note_line', text)}")
+    with sdk(server) as client, ask(client, message, stream=True) as stream:
+        run = next(iter(stream)).id
+        server.kill()
+    model.release(gate)
+    server.start()
+    with sdk(server) as client:
+        again = ask(client, message)
+        assert again.id == run
+        assert len(texts(server.client(), thread_of(again))) == 1
+    assert len(server.workshop.effects(text)) == 1
