@@ -45,6 +45,7 @@ class Requests:
         self._outbox = outbox
         self._told: dict[str, str] = {}
         self._place: str | None = None
+        self._role = ""
         self._around_at = 0.0
         self._changed = asyncio.Event()
         self._after: list[Json] = []
@@ -93,6 +94,9 @@ class Requests:
             self._place = None
         while True:
             person = await self._who()
+            if person.role != self._role:
+                # Another role may decide what was passed over before.
+                self._role, self._place = person.role, None
             found, _ = await self._service.database.read(
                 partial(list_approvals, person=person, status="pending", thread_id=None, limit=PAGE, cursor=self._place)
             )
