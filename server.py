@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
@@ -13,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TextIO, cast
 
-import structlog
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -25,6 +23,8 @@ from config.settings import load_settings, unknown_variables
 from service.address import forget_url, local_url, write_url
 from service.house import open_house
 from service.http.app import create_app
+from service.socket.frames import MOST_FRAME_BYTES
+from service.watching.logs import set_up_logging
 from service.wiring import Configuration, read_configuration
 
 STREAMS_GRACE_SECONDS = 5.0
@@ -75,7 +75,8 @@ class HouseServer(uvicorn.Server):
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status: 2 when the configuration does not allow a start."""
-    _set_up_logging()
+    errors = cast(TextIO, LastingStream(sys.stderr))
+    set_up_logging(errors)
     # First of all: from here on, what runs as the same user can't read the secrets out of this process.
     close_to_others()
     try:
@@ -83,6 +84,7 @@ def main() -> int:
         for unknown in unknown_variables():
             print(unknown, file=sys.stderr)
         configuration = read_configuration(load_settings(), environment.values)
+        set_up_logging(errors, configuration.redactor(environment.values))
         return asyncio.run(serve(configuration, environment.values))
     except ConfigError as error:
         for problem in error.problems:
@@ -116,7 +118,9 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
                 lifespan="off",
                 # asyncio and uvloop cost the same here, but uvloop forks for a child process where asyncio uses vfork.
                 loop="asyncio",
-                ws="none",
+                ws="websockets-sansio",
+                # Beyond the limit of our own, so that a frame that is a little too large gets an answer.
+                ws_max_size=2 * MOST_FRAME_BYTES,
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,
@@ -169,20 +173,6 @@ def _announce(host: str, port: int, token: str, configuration: Configuration) ->
     if missing := configuration.settings.model_missing:
         print(f"No model is configured: set {' and '.join(missing)}. /commands work without one.", flush=True)
     print(f"Butler is ready at {url}", flush=True)
-
-
-def _set_up_logging() -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, LastingStream(sys.stderr))),
-    )
 
 
 if __name__ == "__main__":

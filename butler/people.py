@@ -21,6 +21,7 @@ _CHANNELS = (
     "command",
     "delete",
     "maid",
+    "socket",
 )
 RESERVED_NAMES = frozenset({*ROLES, "requester", "butler", "model", "policy", "everyone", *_CHANNELS})
 """Words that policy files and the audit use for roles, actors and channels; a user of that name would be ambiguous."""

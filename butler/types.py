@@ -46,6 +46,8 @@ class Occasion:
 
 OwnRuling = Callable[[Occasion], str | None]
 """Why a call that the tool itself allows has to be asked about after all; None when it has not."""
+Obstacle = Callable[[Occasion], str | None]
+"""Why a call can't be carried out now, whoever says yes; None when it can."""
 ToolRunner = Callable[[Invocation], Awaitable[ToolResult]]
 
 
@@ -60,6 +62,7 @@ class ToolSpec:
     `verdict_for` gives the default verdict from the arguments, in place of `verdict`. Not `offered`: it is nobody's to
     call, the house itself asks about it. Not `editable`: its arguments are what has happened, so nobody changes them.
     `resumable`: after a crash whoever started it goes on. `typed_args` are for people, never for the model.
+    `obstacle` refuses a call before anybody is asked, and again when it is about to run.
     """
 
     name: str
@@ -79,6 +82,7 @@ class ToolSpec:
     editable: bool = True
     resumable: bool = False
     typed_args: frozenset[str] = field(default_factory=frozenset)
+    obstacle: Obstacle | None = None
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ class Settings(BaseModel):
     fallback_model: Name | None = None
     context_limit: Annotated[int, Field(ge=1_024)] = 32_768
     max_tool_rounds: Annotated[int, Field(ge=1, le=1_000)] = 8
+    agent_timeout: Seconds = 30.0
     compaction: CompactionSettings = CompactionSettings()
 
     @property

@@ -6,10 +6,12 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
+from structlog.contextvars import bound_contextvars
 
 from butler.approvals.actions import Action
 from butler.approvals.calls import Claim
 from butler.approvals.show import interrupt_payload, shown_args
+from butler.telemetry import span
 from butler.turn import ActInput, Call, Result
 from butler.types import Invocation, Json, ToolResult
 from nodes.context import Faculties, TurnContext
@@ -75,11 +77,24 @@ async def _run_tool(action: Action, context: TurnContext) -> ToolResult:
         action_id=action.action_id, tool=action.tool, thread_id=action.thread_id, run_id=action.run_id,
         args=what_runs(action), requested_by=action.requested_by,
     )  # fmt: skip
-    try:
-        return await tool.run(call)
-    except Exception as error:
-        # A tool's own fault is a result like any other; the turn goes on.
-        return ToolResult(f"The tool failed: {type(error).__name__}: {error}", is_error=True)
+    about = {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": action.tool, "gen_ai.tool.call.id": action.call_id,
+        "gen_ai.conversation.id": action.thread_id, "butler.run.id": action.run_id,
+        "butler.action.id": action.action_id,
+    }  # fmt: skip
+    with (
+        bound_contextvars(run_id=action.run_id, action_id=action.action_id),
+        span(f"execute_tool {action.tool}", about) as told,
+    ):
+        try:
+            result = await tool.run(call)
+        except Exception as error:
+            # A tool's own fault is a result like any other; the turn goes on.
+            told.fail(type(error).__name__)
+            return ToolResult(f"The tool failed: {type(error).__name__}: {error}", is_error=True)
+        if result.is_error:
+            told.fail("tool_error")
+        return result
 
 
 def what_runs(action: Action) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from butler.agents.switchboard import Switchboard
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
 from butler.maids.supervisor import Supervisor
@@ -40,6 +41,7 @@ class Faculties:
     max_tool_rounds: int
     memory: MemoryBlocks | None = None
     maids: Supervisor | None = None
+    agents: Switchboard | None = None
 
 
 @dataclass(frozen=True)

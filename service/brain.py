@@ -6,7 +6,9 @@ from functools import partial
 from typing import Any, Literal
 
 from langgraph.graph.state import CompiledStateGraph
+from structlog.contextvars import bound_contextvars
 
+from butler import telemetry
 from butler.approvals import ledger
 from butler.storage import conversations
 from butler.storage.database import Database
@@ -34,15 +36,24 @@ class Brain:
             "recursion_limit": recursion_limit(self._faculties.max_tool_rounds),
         }
 
-    async def invoke(self, thread_id: str, state_in: Json | None, emit: Emit, calls: Round, draft: list[str]) -> Json:
+    async def invoke(
+        self, thread_id: str, run_id: str, state_in: Json | None, emit: Emit, calls: Round, draft: list[str]
+    ) -> Json:
         """Go on to the next park or end; None as input continues from the head and answers no question."""
-        state: Json = await self._graph.ainvoke(
-            state_in,
-            self._config(thread_id),
-            context=TurnContext(self._faculties, emit, calls, draft),
-            durability="sync",
-        )
-        return state
+        with (
+            bound_contextvars(thread_id=thread_id, run_id=run_id),
+            telemetry.span(
+                "butler.user_message", {"gen_ai.conversation.id": thread_id, "butler.run.id": run_id}
+            ) as told,
+        ):
+            state: Json = await self._graph.ainvoke(
+                state_in,
+                self._config(thread_id),
+                context=TurnContext(self._faculties, emit, calls, draft),
+                durability="sync",
+            )
+            told.note(_told(state))
+            return state
 
     async def head_of(self, thread_id: str, run_id: str) -> Literal["here", "absent", "lost"]:
         """What the checkpoints know of a run: its turn, nothing yet, or less than the ledger.
@@ -117,3 +128,14 @@ class Brain:
     async def ping(self) -> None:
         """Prove that the checkpoint file answers."""
         await self._saver.ping()
+
+
+def _told(state: Json) -> telemetry.Attributes:
+    """What a span tells of a turn at its end or park."""
+    usage, ending = state.get("usage") or {}, state.get("ending") or {}
+    status = "parked" if state.get("__interrupt__") else str(ending.get("status", "failed"))
+    return {
+        "butler.turn.status": status,
+        "gen_ai.usage.input_tokens": usage.get("input_tokens", 0),
+        "gen_ai.usage.output_tokens": usage.get("output_tokens", 0),
+    }  # fmt: skip

@@ -44,7 +44,7 @@ from service.outcomes import outcome
 from service.runs import Runs
 from service.said import kept
 from service.showings import Showings
-from service.tickets import Ticket
+from service.tickets import Noted, Ticket, not_noted
 from service.typed import Answer
 
 IfParked = Literal["queue", "decline", "reject"]
@@ -70,11 +70,20 @@ class ButlerService:
         self._commands = Commands(faculties, database, decisions, self.showings)
 
     @carried_through
-    async def chat(self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked) -> Ticket:
-        """Take a message in; once this returns it is on disk (http-api, *Chat*)."""
+    async def chat(
+        self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked, noted: Noted = not_noted
+    ) -> Ticket:
+        """Take a message in; once this returns it is on disk (http-api, *Chat*).
+
+        Args:
+            noted: is told, in the same commit as the message, which run answers it.
+        """
         command = parse_house_command(message, self.faculties.tools.names())
         if command is not None:
-            return await self._command(person, command, message, thread_id)
+            ticket = await self._command(person, command, message, thread_id)
+            if noted is not not_noted:
+                await self.database.write(partial(noted, thread_id=ticket.thread_id, run_id=ticket.run_id))
+            return ticket
         if if_parked == "decline" and thread_id is not None and await self._is_parked(person, thread_id):
             try:
                 decided = await self.decisions.decline_all(thread_id, message, person)
@@ -83,14 +92,14 @@ class ButlerService:
                 if error.code != "not_parked":
                     raise
                 # Somebody decided the last one in this moment; the message is a turn like any other.
-        run, pending = await self._accept(person, message, thread_id, if_parked)
+        run, pending = await self._accept(person, message, thread_id, if_parked, noted)
         if run.status == "running":
             log = self.runs.drive(run, fresh=True, person=person)
             return Ticket(run.thread_id, run.run_id, log, 0)
         return Ticket.of_outcome(self._outcome(run, pending))
 
     async def _accept(
-        self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked
+        self, person: Principal, message: str, thread_id: str | None, if_parked: IfParked, noted: Noted
     ) -> tuple[Run, list[Action]]:
         lease, line = self.runs.lease(), kept(message, self.faculties.tools)
 
@@ -107,6 +116,7 @@ class ButlerService:
                         approvals=[self._approval(action) for action in pending],
                     )  # fmt: skip
             run = conversations.accept(connection, target, person, message, lease, line=line, hold=self.runs.draining)
+            noted(connection, thread_id=run.thread_id, run_id=run.run_id)
             return run, ledger.pending_of_thread(connection, target) if run.status == "queued" else []
 
         crash_point("accept_before_commit")

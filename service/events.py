@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,14 @@ def to_json(value: Any) -> bytes:
         return json.dumps(value).encode("ascii")
 
 
+Tap = Callable[["RunLog", str, Json], None]
+"""Hears every event of every run as it happens; never blocks and never raises."""
+
+
+def _nobody(_log: RunLog, _event: str, _data: Json) -> None:
+    """Nobody listens."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Frame:
     seq: int
@@ -43,8 +51,9 @@ class _Frame:
 class RunLog:
     """What happened in a run, in order. `end` is there exactly once at the end of each stream."""
 
-    def __init__(self, run_id: str, epoch: int = 0) -> None:
+    def __init__(self, run_id: str, epoch: int = 0, tap: Tap = _nobody) -> None:
         self.run_id = run_id
+        self._tap = tap
         self.outcome: Json | None = None
         self._base = epoch * EPOCH_SIZE
         self.size = 0
@@ -70,6 +79,12 @@ class RunLog:
         self._frames.append(_Frame(seq, event, text))
         self.size += len(text) + FRAME_BYTES
         _wake(self._followers)
+        self._tap(self, event, data)
+
+    def events_from(self, position: int) -> Iterator[tuple[str, Json]]:
+        """The events from `position` on, as they are now."""
+        for frame in self._frames[position:]:
+            yield frame.event, orjson.loads(frame.text.partition(b"\ndata: ")[2])
 
     def begin(self, thread_id: str) -> None:
         """Say which run this is; also when it goes on after a park."""
@@ -166,6 +181,7 @@ class RunLogs:
 
     def __init__(self) -> None:
         self._logs: OrderedDict[str, RunLog] = OrderedDict()
+        self.tap: Tap = _nobody
 
     def get(self, run_id: str) -> RunLog | None:
         """The log of that run, if this process has it."""
@@ -175,11 +191,14 @@ class RunLogs:
         """The log of that run, new if need be."""
         log = self._logs.get(run_id)
         if log is None:
-            log = self._logs[run_id] = RunLog(run_id, epoch)
+            log = self._logs[run_id] = RunLog(run_id, epoch, self._heard)
             self._make_room()
         else:
             self._logs.move_to_end(run_id)
         return log
+
+    def _heard(self, log: RunLog, event: str, data: Json) -> None:
+        self.tap(log, event, data)
 
     @property
     def busy(self) -> bool:

@@ -18,6 +18,7 @@ from butler.errors import ConfigError, Problem
 from butler.storage import conversations
 from butler.storage.database import Database
 from butler.storage.migrate import migrate
+from butler.telemetry import use
 from graph.build import build_graph
 from graph.persistence import open_checkpoints
 from nodes.context import Faculties
@@ -37,6 +38,7 @@ from service.notify.opening import open_notifier
 from service.runs import TROUBLE, Runs
 from service.stops import Next, start_next
 from service.upkeep import sweep_daily
+from service.watching.opening import open_telemetry
 from service.wiring import Configuration, build_faculties, hidden_model
 
 log = structlog.get_logger("butler.house")
@@ -56,6 +58,9 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
     settings = configuration.settings
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
+        telemetry = open_telemetry(environ)
+        use(telemetry)
+        stack.push_async_callback(asyncio.to_thread, telemetry.close)
         for lock in {settings.data_dir / "server.lock", settings.database_path.with_name("server.lock")}:
             stack.callback(os.close, hold(lock))
         for path in (settings.database_path, settings.data_dir / "checkpoints.db"):

@@ -130,7 +130,9 @@ class Runs:
                 return await self._end_cancelled(run, run_log)
             calls = self._rounds[run.run_id] = Round()
             draft = self._drafts[run.run_id] = []
-            work = asyncio.create_task(self.brain.invoke(run.thread_id, state_in, run_log.emit, calls, draft))
+            work = asyncio.create_task(
+                self.brain.invoke(run.thread_id, run.run_id, state_in, run_log.emit, calls, draft)
+            )
             self._working[run.run_id] = work
             try:
                 state = await work

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import Connection
 
 from butler.types import Json
 from service.events import RunLog
+
+
+class Noted(Protocol):
+    """Keeps which run answers a message, in the transaction that takes it in."""
+
+    def __call__(self, connection: Connection, /, *, thread_id: str, run_id: str) -> None: ...
+
+
+def not_noted(_connection: Connection, /, *, thread_id: str, run_id: str) -> None:
+    """Most faces know their messages by the thread."""
 
 
 @dataclass(frozen=True)

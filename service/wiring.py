@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+from butler.agents.switchboard import Switchboard
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
 from butler.approvals.policy import Policy
@@ -31,6 +32,7 @@ from config.routes_file import load_routes_file
 from config.settings import Settings
 from config.tools_file import load_tools_file
 from nodes.context import Faculties
+from service.agents import agent_toolsets
 from service.delegation import desk_of, maid_tools, supervisor_of
 from service.maidproxy import provider_access
 from service.notify.channels import secrets_of_channels
@@ -58,7 +60,9 @@ class Configuration:
     @property
     def tools(self) -> ToolRegistry:
         """All tools, for looking at; the built-in ones run only from `build_faculties` on."""
-        return ToolRegistry([house_tools(None, Redactor([])), maid_tools(self.desk()), *self.toolsets])
+        return ToolRegistry(
+            [house_tools(None, Redactor([])), *agent_toolsets(), maid_tools(self.desk()), *self.toolsets]
+        )
 
     def desk(self, environ: Mapping[str, str] | None = None, database: Database | None = None) -> Desk:
         """What reads calls of `delegate`; without `environ` and `database` for looking at."""
@@ -79,7 +83,7 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
     try:
         definitions = load_tools_file(settings.config_dir / "tools.yml", environ)
         toolsets = (declared_toolset(definitions, environ),) if definitions else ()
-        ToolRegistry([house_tools(None, Redactor([])), maid_tools(Desk()), *toolsets])
+        ToolRegistry([house_tools(None, Redactor([])), *agent_toolsets(), maid_tools(Desk()), *toolsets])
         secret_names.update(name for definition in definitions for name in definition.secret_variables)
     except ConfigError as error:
         problems += error.problems
@@ -107,7 +111,12 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
     policy = Policy(policy_file)
     if not problems:
         known = ToolRegistry(
-            [house_tools(None, Redactor([])), maid_tools(Desk(maids or MaidRegistryFile())), *toolsets]
+            [
+                house_tools(None, Redactor([])),
+                *agent_toolsets(),
+                maid_tools(Desk(maids or MaidRegistryFile())),
+                *toolsets,
+            ]
         )
         problems += (*policy.mistaken_tools(known.names()), *policy.mistaken_args(known.specs()))
     if problems:
@@ -155,7 +164,9 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     model = ModelGateway(model_config) if model_config else None
     redactor = configuration.redactor(environ)
     desk = configuration.desk(environ, database)
-    tools = ToolRegistry([house_tools(database, redactor), maid_tools(desk), *configuration.toolsets])
+    board = Switchboard()
+    own = [house_tools(database, redactor), *agent_toolsets(database, board, settings.agent_timeout)]
+    tools = ToolRegistry([*own, maid_tools(desk), *configuration.toolsets])
     judge = Judge(configuration.policy, tools, redactor)
     return Faculties(
         ledger=Ledger(database, guarded=True),
@@ -168,6 +179,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
         context_limit=settings.context_limit,
         max_tool_rounds=settings.max_tool_rounds,
         memory=MemoryBlocks(database, settings.context_limit),
+        agents=board,
         maids=supervisor_of(
             desk, database=database, judge=judge, tools=tools, redactor=redactor, data_dir=settings.data_dir,
             environ=environ, access=provider_access, hidden=_database_files(settings),

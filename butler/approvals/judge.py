@@ -13,7 +13,7 @@ from butler.approvals import grants
 from butler.approvals.actions import Action
 from butler.approvals.calls import Objection, Proposal
 from butler.approvals.entitled import falls_short
-from butler.approvals.own_ruling import own_verdict, tightened
+from butler.approvals.own_ruling import obstructed, own_verdict, tightened
 from butler.approvals.policy import Policy, safe_classify
 from butler.approvals.show import shown_args
 from butler.canonical import fingerprint
@@ -39,10 +39,14 @@ class Judge:
     def on_proposal(self, connection: Connection, call: Proposal, *, thread_id: str, person: Principal) -> Ruling:
         """The verdict on a call as it is proposed; a grant that decides it is spent in the same transaction."""
         spec = self._tools.get(call.tool)
+        occasion = Occasion(connection, call.args, thread_id, stamp())
+        obstacle = obstructed(spec, occasion)
+        if obstacle is not None:
+            refused = self._rule(call.tool, call.args, None)
+            return refused if refused.verdict == "refuse" else obstacle
         bound = grants.bound_to(spec) if spec is not None else ""
         grant = grants.covering(connection, call.tool, bound, call.args, thread_id=thread_id, user_id=person.user_id)
         granted = (grant.grant_id, f"granted by {grant.granted_by}") if grant else None
-        occasion = Occasion(connection, call.args, thread_id, stamp())
         ruling = self._tightened(self._rule(call.tool, call.args, granted), spec, occasion)
         if (
             grant is not None
@@ -74,6 +78,8 @@ class Judge:
         ruling = self._tightened(self._rule(action.tool, args, granted), tool, occasion)
         if ruling.verdict == "refuse":
             return Objection(f"policy now refuses it: {ruling.reason}", ruling)
+        if (obstacle := obstructed(tool, occasion)) is not None:
+            return Objection(obstacle.reason, obstacle)
         if ruling.verdict == "approve" and action.status == "allowed":
             return Objection(f"policy now asks first: {ruling.reason}", ruling)
         asked = action.status == "approved" or action.requester_role == "agent"

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from butler.approvals.actions import Action
 from butler.approvals.calls import Check, Claim, Objection, Proposal, Ruler
+from butler.approvals.own_ruling import OBSTACLE
 from butler.approvals.statements import ACTIONS_OF_RUN, ADD_ACTION, GET_ACTION, PENDING_OF_THREAD, STATUS_OF_RUN
 from butler.canonical import fingerprint
 from butler.clock import stamp, stamp_in
@@ -107,7 +108,8 @@ def _insert(
         "escalate_at": None, "escalate_to": None, "approvals_needed": 1,
     }  # fmt: skip
     if status == "refused":
-        values |= {"result": f"Refused by policy: {ruling.reason}", "result_is_error": True}
+        lead = "Not run" if ruling.rule.startswith(OBSTACLE) else "Refused by policy"
+        values |= {"result": f"{lead}: {ruling.reason}", "result_is_error": True}
     if status == "pending":
         values |= _asking(ruling)
     row = _with_code(connection, lambda code: _insert_row(connection, values, code), coded=status == "pending")

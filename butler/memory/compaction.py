@@ -23,6 +23,7 @@ from butler.memory.notes import Notes
 from butler.memory.tokens import count_messages
 from butler.models.failures import TooSlow
 from butler.models.overflow import ContextOverflow
+from butler.telemetry import Value, span
 from butler.types import Json
 
 __all__ = ["CompactionConfig", "Compactor", "cut_index"]
@@ -178,6 +179,16 @@ class Compactor:
             log.info("compaction_gave_way", thread_id=thread_id, times=times + 1)
 
     async def _fold(self, thread_id: str, prefix: list[Json], summary: str, stored: Sequence[Any] | None) -> None:
+        about: dict[str, Value] = {"gen_ai.conversation.id": thread_id, "butler.messages": len(prefix)}
+        with span("butler.context_compaction", about) as told:
+            fault = await self._try_to_fold(thread_id, prefix, summary, stored)
+            if fault is not None:
+                told.fail(fault.reason)
+
+    async def _try_to_fold(
+        self, thread_id: str, prefix: list[Json], summary: str, stored: Sequence[Any] | None
+    ) -> Fault | None:
+        """One try; gives why nothing came of it."""
         try:
             notes = Notes.from_state(stored, summary)
             room = self._room_of(thread_id)
@@ -199,8 +210,9 @@ class Compactor:
         self._gave_way.pop(thread_id, None)
         if isinstance(outcome, Fault):
             self._refuse(thread_id, outcome)
-        else:
-            self._accept(thread_id, prefix[: outcome.messages], outcome)
+            return outcome
+        self._accept(thread_id, prefix[: outcome.messages], outcome)
+        return None
 
     def _room_of(self, thread_id: str) -> int:
         """The tokens of a request: each answer that was cut off halves them, since fewer turns need fewer words."""

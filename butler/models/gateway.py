@@ -16,10 +16,12 @@ import structlog
 
 from butler.errors import ModelFailed
 from butler.models.config import ModelConfig
+from butler.models.counts import ModelCounts
 from butler.models.failures import Fault, TooSlow, silent
 from butler.models.overflow import ContextOverflow
 from butler.models.reading import BodyReader
 from butler.models.reply import ReplyBuilder
+from butler.telemetry import Value, span
 from butler.types import ChatMessage, CutText, Json, ModelReply
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ log = structlog.get_logger("butler.models")
 TRIES = 3
 SILENT_TRIES = 2
 """One more after silence: a local server often has the prompt read by then; after that it only piles up dead work."""
+PURPOSE = "X-Butler-Purpose"
 BACK_OFF_SECONDS = 0.25
 MAX_RETRY_AFTER_SECONDS = 20.0
 # After the finish reason only usage and the end mark are missing: not worth a long wait.
@@ -86,6 +89,7 @@ class ModelGateway:
         self.config = config
         self._endpoint: asyncio.Future[Endpoint] | None = None
         self._dialect = _Dialect()
+        self.counts = ModelCounts()
 
     @property
     def endpoint(self) -> str:
@@ -128,7 +132,7 @@ class ModelGateway:
         Raises:
             ModelFailed: no text within `timeout`.
         """
-        headers = {"X-Butler-Purpose": purpose}
+        headers = {PURPOSE: purpose}
         request = _Request(messages, (), _ignore, False, timeout, headers, max_tokens, schema=schema)
         try:
             async with asyncio.timeout(timeout):
@@ -169,6 +173,19 @@ class ModelGateway:
         return await asyncio.shield(self._endpoint)
 
     async def _ask(self, request: _Request) -> ModelReply:
+        """Ask, and count what came of it."""
+        purpose = request.headers.get(PURPOSE, "chat")
+        try:
+            reply = await self._ask_models(request)
+        except ModelFailed:
+            self.counts.failed[purpose] += 1
+            raise
+        self.counts.answered[purpose] += 1
+        self.counts.input_tokens[purpose] += reply.usage.input_tokens
+        self.counts.output_tokens[purpose] += reply.usage.output_tokens
+        return reply
+
+    async def _ask_models(self, request: _Request) -> ModelReply:
         models = [self.config.model]
         if self.config.fallback_model and self.config.fallback_model != self.config.model:
             models.append(self.config.fallback_model)
@@ -177,7 +194,7 @@ class ModelGateway:
         while True:
             model = models.pop(0)
             try:
-                return await self._ask_model(model, request)
+                return await self._ask_watched(model, request)
             except Fault as fault:
                 if fault.overflow is not None and not fault.begun:
                     raise ContextOverflow(fault.detail, fault.overflow) from None
@@ -185,7 +202,27 @@ class ModelGateway:
                     waited = clock() - began
                     detail = silent(waited, begun=False).detail if fault.silent else fault.detail
                     raise ModelFailed(detail, partial=fault.partial) from None
+                self.counts.fallbacks += 1
                 log.warning("model_fallback", model=model, fallback=models[0], reason=fault.detail)
+
+    async def _ask_watched(self, model: str, request: _Request) -> ModelReply:
+        """Ask one model within a span of OpenTelemetry's GenAI conventions (B8)."""
+        about: dict[str, Value] = {
+            "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": model,
+            "gen_ai.request.stream": request.stream, "butler.purpose": request.headers.get(PURPOSE, "chat"),
+        }  # fmt: skip
+        if request.max_tokens is not None:
+            about["gen_ai.request.max_tokens"] = request.max_tokens
+        with span(f"chat {model}", about, "client") as told:
+            reply = await self._ask_model(model, request)
+            told.note(
+                {
+                    "gen_ai.response.finish_reasons": (reply.finish_reason or "stop",),
+                    "gen_ai.usage.input_tokens": reply.usage.input_tokens,
+                    "gen_ai.usage.output_tokens": reply.usage.output_tokens,
+                }
+            )
+            return reply
 
     async def _ask_model(self, model: str, request: _Request) -> ModelReply:
         """Try one model up to `TRIES` times, `SILENT_TRIES` if it is silent, and never again after a first token."""
@@ -202,6 +239,7 @@ class ModelGateway:
                 if fault.silent and request.on_notice is not None:
                     request.on_notice(f"The model has been silent for {request.silence:g} s; asking it once more.")
                 wait = _wait(tries, fault.retry_after)
+                self.counts.retries += 1
                 log.warning("model_retry", model=model, tries=tries, wait=round(wait, 2), reason=fault.detail)
             await asyncio.sleep(wait)
 

@@ -20,6 +20,7 @@ AuditEvent = Literal[
     "attempt_refused", "started", "done", "failed", "unknown", "repeated", "granted", "revoked", "thread_deleted",
     "approved_in_part", "escalated", "changes_requested", "shown", "memory_erased",
     "user_added", "role_changed", "user_disabled", "user_enabled", "token_created", "token_rotated", "token_revoked",
+    "agent_connected", "agent_edited", "agent_deleted", "directive_sent", "answer_not_credited",
 ]  # fmt: skip
 
 CHAINED = ("seq", "at", "event", "actor", "via", "thread_id", "run_id", "action_id", "data")

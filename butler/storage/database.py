@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +25,25 @@ from butler.redact import Redactor
 from butler.words import spaced
 
 T = TypeVar("T")
-Job = tuple[Callable[[Connection], Any], "Future[Any]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A transaction that waits for the writer, since `asked` (monotonic)."""
+
+    transaction: Callable[[Connection], Any]
+    future: Future[Any]
+    asked: float
+
+
+@dataclass(frozen=True)
+class WriteCounts:
+    """Writes `done` since the start, the `seconds` that they took from asking to disk, and how many wait now."""
+
+    done: int
+    seconds: float
+    waiting: int
+
 
 LOCK_WAIT_SECONDS = 60
 MOST_JOBS_PER_COMMIT = 64
@@ -87,6 +107,7 @@ class Database:
         self._slow_reader = ThreadPoolExecutor(1, thread_name_prefix="butler-search")
         self._gate = threading.Lock()
         self._closed = False
+        self._done, self._seconds = 0, 0.0
         self._writer = threading.Thread(target=self._write_loop, name="butler-write", daemon=True)
         self._writer.start()
 
@@ -118,8 +139,12 @@ class Database:
         with self._gate:
             if self._closed:
                 raise RuntimeError("the database is closed")
-            self._jobs.put((transaction, future))
+            self._jobs.put(Job(transaction, future, time.monotonic()))
         return future
+
+    def write_counts(self) -> WriteCounts:
+        """How the writer is doing."""
+        return WriteCounts(self._done, self._seconds, self._jobs.qsize())
 
     def close(self) -> None:
         """Finish what is queued, then let go of the file."""
@@ -175,13 +200,17 @@ class Database:
                 self._commit_together(connection, todo)
             except Exception as error:
                 # Begin or commit failed (disk full, lock never released): nobody's work is on disk.
-                for _, future in todo:
-                    if not future.done():
-                        future.set_exception(error)
+                for failed in todo:
+                    if not failed.future.done():
+                        failed.future.set_exception(error)
                 if connection is not None:
                     connection.invalidate()
                     connection.close()
                     connection = None
+            # Only this thread changes them.
+            now = time.monotonic()
+            self._done += len(todo)
+            self._seconds += sum(now - entry.asked for entry in todo)
             if stop:
                 break
         if connection is not None:
@@ -201,7 +230,7 @@ class Database:
     @staticmethod
     def _commit_together(connection: Connection, jobs: list[Job]) -> None:
         if len(jobs) == 1:
-            transaction, future = jobs[0]
+            transaction, future = jobs[0].transaction, jobs[0].future
             with connection.begin() as whole:
                 try:
                     value = transaction(connection)
@@ -213,7 +242,8 @@ class Database:
             return
         results: list[tuple[Future[Any], Any, BaseException | None]] = []
         with connection.begin():
-            for transaction, future in jobs:
+            for job in jobs:
+                transaction, future = job.transaction, job.future
                 savepoint = connection.begin_nested()
                 try:
                     value = transaction(connection)

@@ -51,7 +51,21 @@ def add_user(connection: Connection, name: str, role: str, by: Actor) -> tuple[P
     Returns: the user, and the token in clear, which is stored nowhere.
     Raises: ButlerError ``invalid_request`` for an unusable or taken name or an unknown role.
     """
+    person = add_account(connection, name, role, by)
+    token = new_token()
+    store_token(connection, person.user_id, token)
+    return person, token
+
+
+def add_account(connection: Connection, name: str, role: str, by: Actor) -> Principal:
+    """Create a user who has no token yet. Raises as `add_user`."""
     known = checked_role(role)
+    check_name(connection, name)
+    return _insert(connection, name, known, by)
+
+
+def check_name(connection: Connection, name: str) -> None:
+    """Raises ButlerError ``invalid_request`` for a name that can't be used or is taken."""
     if not NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
         raise ButlerError(
             "invalid_request",
@@ -61,10 +75,6 @@ def add_user(connection: Connection, name: str, role: str, by: Actor) -> tuple[P
     alike = connection.execute(select(users.c.name).where(func.lower(users.c.name) == name.lower())).scalar()
     if alike is not None:
         raise ButlerError("invalid_request", f"There is a user {alike!r} already; names differ by more than case.")
-    person = _insert(connection, name, known, by)
-    token = new_token()
-    store_token(connection, person.user_id, token)
-    return person, token
 
 
 def checked_role(role: str) -> Role:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from butler.approvals.policy import Policy
 from butler.redact import Redactor
+from butler.tools.built_in import SOURCE as BUILT_IN
 from butler.tools.delegating import SOURCE as MAIDS
 from service.cli.common import counted
 from service.cli.plain import visible
@@ -83,7 +84,7 @@ def examine(read: Configuration, policy: Policy, actions: int, redactor: Redacto
 def _unnamed(read: Configuration, policy: Policy) -> Iterator[str]:
     """Tools of tools.yml that no rule is about, and what happens to their calls."""
     for spec in read.tools.specs():
-        if spec.governed and spec.source != MAIDS and not policy.named(spec.name):
+        if spec.governed and spec.source not in (MAIDS, BUILT_IN) and not policy.named(spec.name):
             whose = f"the default of policy.yml is {policy.definition.default}"
             if spec.verdict is not None:
                 whose = f"its own verdict in tools.yml is {spec.verdict}"

@@ -16,11 +16,16 @@ from service.http.links import link_routes
 from service.http.maids import maid_routes
 from service.http.memory import memory_routes
 from service.http.memory_page import memory_page_routes
+from service.http.metrics import metrics_routes
 from service.http.openapi import DocumentedApp
 from service.http.pages import page_routes
 from service.http.people import people_routes
 from service.http.security import Door, failed_attempts
 from service.http.threads import thread_routes
+from service.metrics.counts import Turns
+from service.openai.routes import openai_routes
+from service.socket.hub import Hub
+from service.socket.route import socket_routes
 
 
 def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI:
@@ -37,6 +42,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
     app.state.failures = failed_attempts()
     app.state.behind_https = behind_https
     problems.install(app)
+    turns = Turns()
     for routes in (
         chat_routes(),
         approval_routes(),
@@ -50,7 +56,11 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         health_routes(),
         page_routes(),
         link_routes(),
+        socket_routes(Hub(service, app.state.doorkeeper, app.state.failures)),
+        openai_routes(),
+        metrics_routes(turns),
     ):
         app.include_router(routes)
+    turns.listen(service.runs.logs)
     app.add_middleware(Door, doorkeeper=app.state.doorkeeper, failures=app.state.failures)
     return app

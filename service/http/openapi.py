@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from butler.errors import STATUS_OF_CODE
 from butler.types import Json
 from service.http.security import needs_token
+from service.openai.errors import PREFIX
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -31,6 +32,24 @@ _PROBLEM: Json = {
         "code": {"enum": sorted(STATUS_OF_CODE)},
     },
     "required": ["type", "title", "status", "detail", "code"],
+}
+
+_OPENAI_ERROR: Json = {
+    "type": "object",
+    "description": "What went wrong, as OpenAI's clients read it; `code` is the house's.",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"enum": sorted(STATUS_OF_CODE)},
+            },
+            "required": ["message", "type", "param", "code"],
+        }
+    },
+    "required": ["error"],
 }
 
 _EVENT: Json = {
@@ -58,7 +77,7 @@ class DocumentedApp(FastAPI):
             components = document.setdefault("components", {})
             components["securitySchemes"] = schemes
             schemas = components.setdefault("schemas", {})
-            schemas["Problem"] = _PROBLEM
+            schemas |= {"Problem": _PROBLEM, "OpenAIError": _OPENAI_ERROR}
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
             for path, item in document["paths"].items():
@@ -89,5 +108,11 @@ def _complete(method: str, path: str, operation: Json) -> None:
     for status in sorted(statuses):
         is_page = "text/html" in responses.get(str(status), {}).get("content", {})
         if not is_page and (status == 422 or str(status) not in responses):
-            content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-            responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": content}
+            responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": _refusal_of(path)}
+
+
+def _refusal_of(path: str) -> Json:
+    """The content of a refusal on `path`."""
+    if path.startswith(PREFIX):
+        return {"application/json": {"schema": {"$ref": "#/components/schemas/OpenAIError"}}}
+    return {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}

@@ -17,7 +17,7 @@ from service.auth import Doorkeeper
 from service.http.problems import internal, of_error
 
 COOKIE = "butler_token"
-OPEN_PATHS = frozenset({"/healthz", "/", "/login"})
+OPEN_PATHS = frozenset({"/healthz", "/", "/login", "/metrics"})
 LINKS = "/decide/"
 ASSETS = "/web/"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -95,13 +95,13 @@ class Door:
             scope.setdefault("state", {})["person"] = person
             inner = limited(receive)
         except ButlerError as error:
-            await of_error(error)(scope, receive, send_guarded)
+            await of_error(error, scope["path"])(scope, receive, send_guarded)
             return
         try:
             await self._app(scope, inner, send_guarded)
         except Exception as error:
             # Answered here, below the server: it would log the trace again and drop the client's connection.
-            response = internal(error, f"{scope['method']} {scope['path']}")
+            response = internal(error, scope["method"], scope["path"])
             if started:
                 raise
             await response(scope, receive, send_guarded)

@@ -51,6 +51,7 @@ ROWS: dict[str, Row] = {
     "GET /web/{name}": Row(open=True),
     "GET /healthz": Row(open=True),
     "GET /readyz": Row(),
+    "GET /metrics": Row(open=True),
     "POST /chat": Row(names="thread_id", body=lambda thread: {"message": "/help", "thread_id": thread}),
     "POST /threads/{thread_id}/resume": Row(
         member=(403, "not_an_approver"), body=lambda _: {"answer": {"approved": False, "comment": "no"}}
@@ -102,6 +103,11 @@ ROWS: dict[str, Row] = {
     "GET /maid-runs": Row(),
     "GET /maid-runs/{maid_run_id}": Row(),
     "POST /maid-runs/{maid_run_id}/cancel": Row(202),
+    "GET /v1/models": Row(),
+    "POST /v1/chat/completions": Row(
+        names="thread_id",
+        body=lambda thread: {"messages": [{"role": "user", "content": "/help"}], "metadata": {"thread_id": thread}},
+    ),
     "GET /memory": Row(),
     "POST /memory/add": Row(303, form=True, body=lambda _: {"text": fresh("fact"), "importance": "5"}),
     "POST /memory/edit": Row(

@@ -44,6 +44,9 @@ def result_of(operation: Operation, response: httpx.Response) -> tuple[int, str 
         return STATUS_OF_CODE[code] if code else 200, code
     if response.status_code < 400:
         return response.status_code, None
+    if operation.path.startswith("/v1/"):
+        assert set(body["error"]) == {"message", "type", "param", "code"}
+        return response.status_code, str(body["error"]["code"])
     refused(response, response.status_code, body["code"])
     return response.status_code, body["code"]
 

@@ -172,7 +172,7 @@ def test_faults_of_both_files_are_named_with_their_lines(
 def test_doctor_changes_nothing_before_the_first_start(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor"]) == 0
     shown = capsys.readouterr().out
-    assert "7 tool(s), 2 policy rule(s)" in shown
+    assert "13 tool(s), 2 policy rule(s)" in shown
     assert "BUTLER_BASE_URL and BUTLER_MODEL" in shown
     assert not (home / ".butler").exists()
 

@@ -15,8 +15,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.exc import IntegrityError
 
+from butler.storage.agent_tables import metadata
 from butler.storage.database import Database, sqlite_engine
-from butler.storage.maid_tables import metadata
 from butler.storage.migrate import HEAD, MIGRATIONS, current_revision, migrate
 from tests.support.parts import ADMIN, add_run, proposed, ruling
 

@@ -117,7 +117,7 @@ def test_policy_check_names_tools_without_a_rule_and_what_happens_to_them(capsys
     assert printed(capsys, "check") == [
         "note: config/tools.yml:3: run_command: no rule is about this tool; the default of policy.yml is approve",
         "note: config/tools.yml:7: list_files: no rule is about this tool; its own verdict in tools.yml is allow",
-        "7 tool(s), 0 policy rule(s); no rule is beaten by another one.",
+        "13 tool(s), 0 policy rule(s); no rule is beaten by another one.",
     ]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
+from butler.storage.agent_tables import metadata
 from butler.storage.database import sqlite_engine
-from butler.storage.maid_tables import metadata
 
 engine = sqlite_engine(context.config.attributes["path"], writes=True)
 with engine.connect() as connection:

@@ -1,0 +1,106 @@
+"""Who is at the socket: same origin, then a token in the handshake or in the first frame (http-api, F2)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from butler.errors import ButlerError
+from butler.people import Principal
+from service.events import to_json
+from service.http.problems import problem
+from service.http.security import address_of, presented_token, refuse_other_origin
+from service.socket.frames import AuthFrame, error_frame, read_frame
+from service.socket.hub import Hub
+
+AUTH_SECONDS = 5.0
+MOST_STRANGERS = 100
+"""Connections that have not said yet who they are."""
+REFUSED = 1008
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Who was let in, with which token, and the first frame if it said so."""
+
+    person: Principal
+    token: str
+    frame: AuthFrame | None = None
+
+
+class SocketDoor:
+    """Lets connections in, one after the other or many at once."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._strangers = 0
+
+    async def let_in(self, websocket: WebSocket) -> Guest | None:
+        """Accept the connection of whoever has a good token; everyone else gets an answer that says why not."""
+        try:
+            guest = await self._by_headers(websocket)
+        except ButlerError as error:
+            headers = {"WWW-Authenticate": "Bearer"} if error.code == "unauthorized" else None
+            refusal = problem(error.status, error.code, error.detail, headers, **error.extras)
+            await websocket.send_denial_response(refusal)
+            return None
+        await websocket.accept()
+        if guest is not None:
+            return guest
+        self._strangers += 1
+        try:
+            return await self._by_first_frame(websocket)
+        except ButlerError as error:
+            await turn_away(websocket, error)
+            return None
+        finally:
+            self._strangers -= 1
+
+    async def _by_headers(self, websocket: WebSocket) -> Guest | None:
+        """The caller by header or cookie; None when the first frame has to tell. Raises ButlerError."""
+        refuse_other_origin(websocket.headers)
+        token, by_cookie = presented_token(websocket.headers)
+        if by_cookie and not token:
+            if self._strangers >= MOST_STRANGERS:
+                raise ButlerError("rate_limited", "Too many connections that did not say who they are; try again.")
+            return None
+        return Guest(await self._who(websocket, token), token)
+
+    async def _by_first_frame(self, websocket: WebSocket) -> Guest | None:
+        try:
+            async with asyncio.timeout(AUTH_SECONDS):
+                message = await websocket.receive()
+        except TimeoutError:
+            raise ButlerError("unauthorized", f"No AUTH frame came within {AUTH_SECONDS:g} s.") from None
+        if message["type"] == "websocket.disconnect":
+            return None
+        frame = read_frame(message.get("text") or "")
+        if not isinstance(frame, AuthFrame) or frame.token is None:
+            raise ButlerError("unauthorized", 'The first frame has to be {"type": "AUTH", "token": …}.')
+        return Guest(await self._who(websocket, frame.token), frame.token, frame)
+
+    async def _who(self, websocket: WebSocket, token: str) -> Principal:
+        try:
+            return await self._hub.doorkeeper.who(token)
+        except ButlerError:
+            self._hub.failures.take(address_of(websocket.scope))
+            raise
+
+
+async def turn_away(websocket: WebSocket, error: ButlerError) -> None:
+    """Say why, and close."""
+    with suppress(WebSocketDisconnect, OSError):
+        await websocket.send_text(to_json(error_frame(error)).decode())
+    await close_softly(websocket, REFUSED, error.code)
+
+
+async def close_softly(websocket: WebSocket, code: int, reason: str) -> None:
+    """Say goodbye to whoever still reads; a reader that does not is left without."""
+    try:
+        async with asyncio.timeout(1.0):
+            await websocket.close(code, reason[:100])
+    except (TimeoutError, RuntimeError, WebSocketDisconnect, OSError):
+        return

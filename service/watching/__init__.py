@@ -1,0 +1,1 @@
+"""Letting others watch: log lines, and traces that leave the house when its owner says where to (B8)."""
