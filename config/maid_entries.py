@@ -92,6 +92,7 @@ class MaidEntry(Entry):
     endpoint: EndpointEntry | None = None
     mode: Text | None = Field(None, description="Session mode of an ACP agent")
     sandbox: Literal["none", "bubblewrap"] = "none"
+    include_uncommitted: bool = Field(True, description="Its tree has what is not committed yet, too")
 
     @field_validator("variables", mode="before")
     @classmethod
@@ -111,6 +112,7 @@ class RestEntry(Entry):
     allowed_commands: list[Arguments] = Field([], description="What checks may run, item by item")
     allowed_hosts: list[HostName] = Field([], description="Hosts other than this one that checks may ask")
     project_roots: list[Text] = Field([], description="Folders that maids may work in or below; absolute or ~")
+    most_at_once: Annotated[int, Field(ge=1, le=32)] = Field(4, description="Further maids wait for their turn")
 
 
 class MaidsDocument(RestEntry):

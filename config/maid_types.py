@@ -120,6 +120,7 @@ class MaidDefinition:
     `permission` is the verdict on the maid's own permission requests where no rule and no grant speaks;
     `launch_verdict` that on starting it. `timeout` is the wall clock of one attempt in seconds. `mode` is the session
     mode that an ACP agent is set to. `variables` are set as written; `env` are names passed through.
+    `include_uncommitted`: its tree has what the person has not committed yet, too.
     """
 
     maid_id: str
@@ -140,18 +141,23 @@ class MaidDefinition:
     mode: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     sandbox: Literal["none", "bubblewrap"] = "none"
+    include_uncommitted: bool = True
     source: str = ""
     declaration: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class MaidRegistryFile:
-    """The whole of maid_registry.yml; `project_roots` are absolute, with ``~`` and links resolved."""
+    """The whole of maid_registry.yml; `project_roots` are absolute, with ``~`` and links resolved.
+
+    No more than `most_at_once` maids run at the same time; further ones wait for their turn.
+    """
 
     maids: tuple[MaidDefinition, ...] = ()
     allowed_commands: tuple[tuple[str, ...], ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     project_roots: tuple[Path, ...] = ()
+    most_at_once: int = 4
 
     def maid(self, maid_id: str) -> MaidDefinition | None:
         """The maid of that id, enabled or not."""

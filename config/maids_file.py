@@ -58,7 +58,10 @@ def read_maids_file(path: Path, *, cwd: Path | None = None) -> tuple[MaidRegistr
                 checker.fault((*loc, *place), message)
             if len(checker.problems) == before:
                 maids.append(_definition(entry, raw, checker.place((*loc, "maid_id")), folder))
-    registry = MaidRegistryFile(tuple(maids), commands, tuple(allowed.hosts) if allowed else (), roots)
+    registry = MaidRegistryFile(
+        tuple(maids), commands, tuple(allowed.hosts) if allowed else (), roots,
+        most_at_once=rest.most_at_once if rest else MaidRegistryFile.most_at_once,
+    )  # fmt: skip
     return registry, tuple(sorted(checker.problems, key=lambda problem: problem.line))
 
 
@@ -116,6 +119,7 @@ def _definition(entry: MaidEntry, raw: Mapping[str, Any], source: str, folder: P
         mode=entry.mode,
         variables=dict(entry.variables),
         sandbox=entry.sandbox,
+        include_uncommitted=entry.include_uncommitted,
         source=source,
         declaration=dict(raw),
     )

@@ -72,6 +72,6 @@ def supervisor_of(
         Means(
             database=database, judge=judge, tools=tools, redactor=redactor, desk=desk,
             folder=data_dir.absolute() / "maids", environ=environ, launcher_for=launcher, access=access,
-            hidden=tuple(settings.hidden),
+            hidden=tuple(settings.hidden), at_once=desk.registry.most_at_once,
         )
     )  # fmt: skip

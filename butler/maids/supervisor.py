@@ -134,8 +134,9 @@ class Supervisor:
             return
         number = 1 + sum("workspace" in one.evidence for one in attempts)
         try:
+            uncommitted = self.means.maid_of(run).include_uncommitted
             made = await prepare(
-                Path(run.project_root), self.means.folder_of(run), include_uncommitted=True, number=number
+                Path(run.project_root), self.means.folder_of(run), include_uncommitted=uncommitted, number=number
             )
             made = await asyncio.to_thread(sealed, replace(made, wanted=self._wanted(run)))
         except (ButlerError, OSError) as error:

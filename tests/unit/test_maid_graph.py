@@ -354,3 +354,19 @@ async def test_no_more_maids_run_at_once_than_there_is_room_for(tmp_path: Path) 
         assert "As many maids as may (1) are running already." in [
             data.get("detail") for data in house.brain.told("maid")
         ]
+
+
+@pytest.mark.parametrize("include", [True, False])
+async def test_a_maid_sees_what_is_not_committed_only_where_its_row_says_so(tmp_path: Path, include: bool) -> None:
+    seen = []
+
+    async def looks(launch: Launch, watcher: Watcher) -> Finished:
+        seen.append((launch.tree / "readme.txt").read_text())
+        return await works(launch, watcher)
+
+    async with maid_brain(tmp_path, [looks], says("", DELEGATE), says("ok"), include_uncommitted=include) as house:
+        (house.project / "readme.txt").write_text("hello again\n")
+        await approve_review(house, await house.brain.say("please"))
+        assert seen == ["hello again\n" if include else "hello\n"]
+        assert (house.project / "readme.txt").read_text() == "hello again\n"
+        assert (house.project / "out.txt").read_text() == "done\n"

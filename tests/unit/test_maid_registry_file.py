@@ -312,3 +312,20 @@ def _put(whole: Any, place: tuple[Any, ...], value: Any) -> Any:
         inner = inner[key]
     inner[place[-1]] = value
     return changed
+
+
+def test_what_is_not_committed_and_how_many_run_at_once_can_be_set(tmp_path: Path) -> None:
+    plain = "maids:\n  - {maid_id: a, kind: script, command_template: [tool]}\n"
+    found = load(tmp_path, plain)
+    assert found.most_at_once == 4 and found.maids[0].include_uncommitted
+    found = load(tmp_path, plain.replace("[tool]}", "[tool], include_uncommitted: false}") + "most_at_once: 2\n")
+    assert found.most_at_once == 2 and not found.maids[0].include_uncommitted
+    for wrong in ("0", "33", "true", "'2'"):
+        _, problems = read_maids_file(_written(tmp_path, plain + f"most_at_once: {wrong}\n"), cwd=tmp_path)
+        assert [problem.key for problem in problems] == ["most_at_once"]
+
+
+def _written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "maid_registry.yml"
+    path.write_text(text, "utf-8")
+    return path

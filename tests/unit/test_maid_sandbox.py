@@ -148,9 +148,10 @@ async def test_a_sandboxed_maid_can_not_read_the_houses_secrets(
     monkeypatch.chdir(tmp_path)
     nothing = cast(Any, None)
     house = supervisor_of(
-        Desk(MaidRegistryFile(), (), tmp_path / "config"), database=nothing, judge=nothing, tools=nothing,
+        Desk(MaidRegistryFile(most_at_once=2), (), tmp_path / "config"), database=nothing, judge=nothing, tools=nothing,
         redactor=nothing, data_dir=tmp_path / "data", environ={}, hidden=[tmp_path / "elsewhere.db"],
     )  # fmt: skip
+    assert house.means.at_once == 2
     launch = python_maid(tmp_path, READ, *(str(tmp_path / name) for name in names), sandbox="bubblewrap")
     finished = await house.means.launcher_for(launch.maid).run(launch, Notes())
     assert finished.stdout_tail.splitlines() == [
