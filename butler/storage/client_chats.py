@@ -29,7 +29,7 @@ class Asked:
     """A request as digests.
 
     Args:
-        chat: what the chat goes by: the client's id of it (`named`), else its first user message.
+        chat: what the chat goes by: the client's id of it, else its first user message.
         said: for each user message the digest over it and all before it, in order.
         last: of the last user message; `before_last` of the one before it.
         answer: of the assistant's text right before the last user message.
@@ -37,7 +37,6 @@ class Asked:
     """
 
     chat: str
-    named: bool
     said: tuple[str, ...]
     last: str
     before_last: str | None = None
@@ -82,15 +81,10 @@ def _found(connection: Connection, user_id: str, asked: Asked) -> Place:
     turns = _turns(connection, user_id, client_turns.c.chat == asked.chat)
     if (repeated := _repeated(turns, asked)) is not None:
         return repeated
-    if turns and asked.named:
-        return Place(turns[0].thread_id)
-    if len(asked.said) == 1:
-        return Place()  # A chat begins, maybe with the words of an earlier one.
-    before = [turn for turn in turns if turn.said == asked.said[-2]]
-    # What Butler said last tells chats with the same words apart, and those whose beginning the client has dropped.
-    same_answer = [turn for turn in before if turn.answer == asked.answer] or _answered(connection, user_id, asked)
-    known = same_answer or before or turns
-    return Place(known[0].thread_id) if known else Place()
+    if not turns:
+        # A long talk whose beginning the client has dropped: what was said last, and Butler's answer, tell it.
+        turns = _answered(connection, user_id, asked)
+    return Place(turns[0].thread_id) if turns else Place()
 
 
 def _answered(connection: Connection, user_id: str, asked: Asked) -> Sequence[Row[Any]]:

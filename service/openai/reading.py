@@ -138,7 +138,6 @@ def _asked(talk: Sequence[Message], said: Sequence[str], headers: Mapping[str, s
     kind: Literal["chat", "first"] = "chat" if chat else "first"
     return Asked(
         chat=digest(kind, chat or said[0]),
-        named=bool(chat),
         said=chain(said),
         last=digest(said[-1]),
         before_last=digest(said[-2]) if len(said) > 1 else None,

@@ -110,18 +110,15 @@ def test_a_client_that_drops_the_beginning_of_a_long_talk_stays_in_its_thread(ai
     assert texts(owner, thread_of(three)) == [first, second, third]
 
 
-def test_two_chats_that_begin_with_the_same_words_are_two_threads(ai: OpenAI, owner: Client) -> None:
+def test_the_thread_follows_from_the_user_and_the_first_message(ai: OpenAI, owner: Client) -> None:
     hello, monday, tuesday = fresh("hello"), fresh(), fresh()
-    one, two = (ask(ai, user(f"{hello} [[say morning]]")) for _ in range(2))
-    assert thread_of(one) != thread_of(two)
-    head = user(f"{hello} [[say morning]]"), assistant("morning")
-    on_monday = ask(ai, *head, user(monday))
-    on_tuesday = ask(ai, *head, user(tuesday), metadata={"thread_id": thread_of(one)})
-    assert texts(owner, thread_of(two))[1:] == [monday], "the newest of those that can't be told apart"
-    assert texts(owner, thread_of(one))[1:] == [tuesday]
-    for before, answer in ((monday, on_monday), (tuesday, on_tuesday)):
-        later = ask(ai, *head, user(before), assistant(text_of(answer)), user("go on"))
-        assert thread_of(later) == thread_of(answer)
+    one = ask(ai, user(hello))
+    on_monday = ask(ai, user(hello), assistant("made up"), user(monday))
+    again = ask(ai, user(hello))
+    assert thread_of(one) == thread_of(on_monday) == thread_of(again)
+    assert texts(owner, thread_of(one)) == [hello, monday, hello]
+    apart = ask(ai, user(hello), assistant("made up"), user(tuesday), extra_headers={"X-Chat-Id": fresh()})
+    assert thread_of(apart) != thread_of(one) != thread_of(ask(ai, user(tuesday)))
 
 
 def test_two_people_never_share_a_thread(ai: OpenAI, butler: ButlerServer, owner: Client, member: Client) -> None:

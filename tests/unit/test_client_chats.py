@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ def asked(talk: Talk, message: str, **more: bool) -> Asked:
     """A request with that history."""
     said = [text for text, _ in talk] + [message]
     return Asked(
-        chat=digest("first", said[0]), named=False, said=chain(said), last=digest(message),
+        chat=digest("first", said[0]), said=chain(said), last=digest(message),
         before_last=digest(said[-2]) if talk else None, answer=digest(talk[-1][1]) if talk else None,
         again=more.get("again", False),
     )  # fmt: skip
@@ -74,10 +73,10 @@ def test_what_is_asked_again_before_it_is_over_is_the_same_turn(connection: Conn
     ("answer", "status", "again", "place"),
     [
         (None, "done", False, Place("t", "r")),
-        ("hi", "done", False, Place()),
+        ("hi", "done", False, Place("t")),
         ("hi", "done", True, Place("t", "r")),
-        (None, "failed", False, Place()),
-        (None, "cancelled", True, Place()),
+        (None, "failed", False, Place("t")),
+        (None, "cancelled", True, Place("t")),
     ],
 )
 def test_what_is_asked_again_later_is_the_same_turn_if_its_answer_never_arrived(
@@ -90,7 +89,7 @@ def test_what_is_asked_again_later_is_the_same_turn_if_its_answer_never_arrived(
 def test_an_answer_waits_an_hour_and_only_while_nothing_else_was_said(connection: Connection) -> None:
     turn(connection, "t", "r1", [], "hello", None)
     connection.execute(update(client_turns).values(created_at="2020-01-01T00:00:00.000000Z"))
-    assert find(connection, [], "hello") == Place()
+    assert find(connection, [], "hello") == Place("t")
     turn(connection, "t", "r2", [("hello", "hi")], "one", None)
     turn(connection, "t", "r3", [("hello", "hi"), ("one", "1")], "two", None)
     assert find(connection, [("hello", "hi")], "one") == Place("t")
@@ -108,31 +107,26 @@ def test_a_deleted_threads_chats_are_forgotten(connection: Connection) -> None:
     assert find(connection, [("hello", "hi")], "and?") == Place()
 
 
-@dataclass
-class Chat:
-    """What a client has of one chat."""
-
-    thread: str
-    talk: Talk = field(default_factory=list)
+def test_a_long_talk_is_found_by_its_last_answer_once_its_beginning_is_dropped(connection: Connection) -> None:
+    turn(connection, "t", "r1", [], "hello", "hi")
+    turn(connection, "t", "r2", [("hello", "hi")], "one", "1")
+    assert find(connection, [("one", "1")], "two") == Place("t")
+    assert find(connection, [("one", "2")], "two") == Place()
+    assert find(connection, [("one", "1")], "two", user=MIA.user_id) == Place()
 
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(moves=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.integers(0, 3)), max_size=14))
-def test_chats_with_the_same_words_never_mix_however_they_take_turns(
-    connection: Connection, moves: list[tuple[int, str, int]]
+@given(moves=st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.sampled_from("xyz"), max_size=3)), max_size=14))
+def test_a_thread_follows_from_the_user_and_the_first_message_alone(
+    connection: Connection, moves: list[tuple[str, list[str]]]
 ) -> None:
     with connection.begin() as whole:
-        chats: list[Chat] = []
-        for number, (which, message, dropped) in enumerate(moves):
-            chat = chats[which] if which < len(chats) else None
-            # A client may drop the beginning, but never the last exchange.
-            sent = chat.talk[min(dropped, len(chat.talk) - 1) :] if chat else []
-            place = find(connection, sent, message)
-            assert place == (Place(chat.thread) if chat else Place())
-            if chat is None:
-                chat = Chat(f"t{number}")
-                chats.append(chat)
-            answer = f"answer {number}"
-            turn(connection, chat.thread, f"r{number}", sent, message, answer)
-            chat.talk.append((message, answer))
+        threads: dict[str, str] = {}
+        for number, (first, more) in enumerate(moves):
+            said = [first, *more]
+            sent = [(text, f"made up {number}") for text in said[:-1]]
+            place = find(connection, sent, said[-1])
+            assert place == (Place(threads[first]) if first in threads else Place())
+            thread = threads.setdefault(first, f"t{number}")
+            turn(connection, thread, f"r{number}", sent, said[-1], f"answer {number}")
         whole.rollback()
