@@ -18,6 +18,7 @@ from butler.maids.worktree.cutting import cut_file
 from butler.maids.worktree.git import Git, split_z
 from butler.maids.worktree.ignoring import places_of, refuse_traps
 from butler.maids.worktree.preparing import base_index
+from butler.maids.worktree.proving import prove_trees
 from butler.maids.worktree.removing import remove_tree
 from butler.maids.worktree.sealing import require_seal
 from butler.maids.worktree.store import Snapshot, copy_index, snapshot
@@ -83,6 +84,7 @@ async def take_work(workspace: Workspace) -> Work:
         tree = Git(workspace.top, workspace.git_dir, index, within=TREE_SECONDS)
         taken = await snapshot(tree, follow_nested=True, wanted=wanted)
         store = Git(workspace.git_dir, workspace.git_dir)
+        await prove_trees(store, workspace.base, taken.tree, scratch)
         await store.run(*_PATCH, "--binary", workspace.base, taken.tree, into=fresh)
         sha256 = await asyncio.to_thread(file_sha256, fresh)
         patch = workspace.state / "changes.patch"

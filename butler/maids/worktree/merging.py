@@ -15,6 +15,7 @@ from butler.maids.worktree.copying import walk_files
 from butler.maids.worktree.git import Git, failed, join_z, split_z
 from butler.maids.worktree.ground import Found, Wanted, look
 from butler.maids.worktree.journal import Journal, Step, plan_folder
+from butler.maids.worktree.proving import prove
 from butler.maids.worktree.removing import remove_tree
 from butler.maids.worktree.store import add_paths, drop_index, is_git_path
 from butler.maids.worktree.workspace import Conflict, Workspace, data_folder
@@ -40,6 +41,7 @@ async def plan(workspace: Workspace, work: Work) -> Journal | Conflict:
     pairs = await _changed(store, workspace.base, work.snapshot.tree)
     found = await asyncio.to_thread(lambda: {path: look(workspace.origin, path) for path in pairs})
     ours, refused = await _ours(workspace, found)
+    await prove(store, (side.blob for side in ours.values() if side.mode != "160000"), workspace.state)
     targets: list[Target] = []
     clashes: list[Clash] = []
     for path, (base, theirs) in pairs.items():
@@ -181,6 +183,7 @@ async def _stage(workspace: Workspace, work: Work, targets: list[Target]) -> Jou
     kept = [target for target in targets if target.side is not None]
     lines = [f"{target.side.mode} {target.side.blob}\t{target.path}" for target in kept if target.side]
     await git.run("update-index", "-z", "--index-info", stdin=join_z(lines))
+    await prove(git, (target.side.blob for target in kept if target.side and target.merged), folder)
     names = join_z([target.path for target in kept])
     await git.run("checkout-index", "--force", "-z", "--stdin", f"--prefix={folder / 'new'}/", stdin=names)
     steps = await asyncio.to_thread(_steps, workspace, targets)

@@ -25,8 +25,8 @@ TAMPERED = "Butler's own files beside the maid's folder were changed, so its wor
 class Tampered(ButlerError):
     """Something else than Butler wrote into its files."""
 
-    def __init__(self) -> None:
-        super().__init__("forbidden", TAMPERED)
+    def __init__(self, detail: str = TAMPERED) -> None:
+        super().__init__("forbidden", detail)
 
 
 def sealed(workspace: Workspace) -> Workspace:
