@@ -113,6 +113,18 @@ async def test_a_token_that_has_ended_carries_no_frame_out() -> None:
     assert wire.sent[0]["code"] == "unauthorized" and wire.closed == (1008, "unauthorized")
 
 
+async def test_more_frames_than_may_come_in_a_short_time_are_not_taken() -> None:
+    frame = '{"type": "CHAT", "payload": "x"}'
+    wire, desk = Wire(frame, frame, frame), Desk()
+    one, _ = session(wire)
+    one.hub.limit = RateLimit(0.001, 2)
+    running = asyncio.create_task(one.run(desk))
+    await asyncio.wait_for(wire.taken.wait(), 5)
+    assert len(desk.frames) == 2 and [sent["code"] for sent in wire.sent] == ["rate_limited"]
+    wire.go()
+    await asyncio.wait_for(running, 5)
+
+
 async def test_who_has_become_an_agent_has_to_come_again() -> None:
     wire, desk = Wire('{"type": "CHAT", "payload": "x"}'), Desk()
     one, now = session(wire)
