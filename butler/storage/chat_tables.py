@@ -16,14 +16,11 @@ client_turns = Table(
     Column("user_id", ForeignKey("users.user_id", ondelete="CASCADE"), nullable=False),
     Column("thread_id", ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
     Column("run_id", String(64), nullable=False),
-    # SHA-256 each, never the words: what the chat goes by, all that its user said so far, the last of it, the answer.
+    # SHA-256 each, never the words: what the chat goes by, and all that its user had said so far.
     Column("chat", String(64), nullable=False),
     Column("said", String(64), nullable=False),
-    Column("last", String(64), nullable=False),
-    Column("answer", String(64)),
     Column("delivered", Boolean, nullable=False, server_default=text("0")),
     Column("created_at", String(32), nullable=False),
     Index("client_turns_of_chat", "user_id", "chat", "seq"),
-    Index("client_turns_by_answer", "user_id", "answer", "seq"),
     Index("client_turns_of_thread", "thread_id", "seq"),
 )

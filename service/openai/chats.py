@@ -43,8 +43,7 @@ class Chats:
 
         Raises: ButlerError ``not_found`` for a thread that is not there for this person.
         """
-        key = (person.user_id, wish.thread_id or wish.asked.chat)
-        lock = self._locks.setdefault(key, asyncio.Lock())
+        lock = self._locks.setdefault((person.user_id, wish.asked.chat), asyncio.Lock())
         async with lock:
             if wish.thread_id is not None:
                 await service.thread(person, wish.thread_id)
@@ -64,11 +63,9 @@ class Chats:
         return Turn(ticket.thread_id, ticket.run_id, ticket.log, ticket.position, queued)
 
 
-def note_answer(database: Database, person: Principal, wish: Wish, run_id: str, answer: str, *, over: bool) -> None:
+def note_answer(database: Database, person: Principal, wish: Wish, run_id: str, *, over: bool) -> None:
     """Keep that the answer has been sent whole; `over` when it is the turn's last. Nobody waits for this."""
-    note = partial(
-        client_chats.answered, user_id=person.user_id, asked=wish.asked, run_id=run_id, answer=answer, over=over
-    )  # fmt: skip
+    note = partial(client_chats.answered, user_id=person.user_id, asked=wish.asked, run_id=run_id, over=over)
     database.write_soon(note).add_done_callback(_tell_failure)
 
 

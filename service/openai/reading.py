@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from butler.errors import ButlerError
-from butler.storage.client_chats import Asked, chain, digest
+from butler.storage.client_chats import Asked, digest, digest_of_talk
 from service.http.bodies import MOST_MESSAGE_CHARACTERS
 
 CHAT_HEADERS = ("x-openwebui-chat-id", "x-chat-id")
@@ -102,11 +102,11 @@ def read_wish(body: CompletionBody, headers: Mapping[str, str]) -> Wish:
         raise _refused("messages", "The last user message is empty.")
     if len(last) > MOST_MESSAGE_CHARACTERS:
         raise _refused("messages", f"The last user message is over {MOST_MESSAGE_CHARACTERS} characters.")
-    options = body.stream_options
+    options, thread_id = body.stream_options, _named_thread(body, headers)
     return Wish(
         message=last,
-        thread_id=_named_thread(body, headers),
-        asked=_asked(talk, said, headers),
+        thread_id=thread_id,
+        asked=_asked(said, thread_id, headers),
         body=body,
         stream=bool(body.stream),
         usage_in_stream=bool(options and options.include_usage),
@@ -132,18 +132,17 @@ def _named_thread(body: CompletionBody, headers: Mapping[str, str]) -> str | Non
     return named or headers.get("x-thread-id", "").strip() or None
 
 
-def _asked(talk: Sequence[Message], said: Sequence[str], headers: Mapping[str, str]) -> Asked:
-    chat = next((headers[name].strip() for name in CHAT_HEADERS if headers.get(name, "").strip()), "")
-    answer = talk[-2].text() if len(talk) > 1 and talk[-2].role == "assistant" else None
-    kind: Literal["chat", "first"] = "chat" if chat else "first"
-    return Asked(
-        chat=digest(kind, chat or said[0]),
-        said=chain(said),
-        last=digest(said[-1]),
-        before_last=digest(said[-2]) if len(said) > 1 else None,
-        answer=digest(answer) if answer is not None else None,
-        again=headers.get("x-stainless-retry-count", "0").strip() not in ("", "0"),
-    )
+def _asked(said: Sequence[str], thread_id: str | None, headers: Mapping[str, str]) -> Asked:
+    client_chat = next((headers[name].strip() for name in CHAT_HEADERS if headers.get(name, "").strip()), "")
+    if thread_id is not None:
+        # Kept under its own name, so that a named thread never becomes the one that a first message leads to.
+        chat = digest("thread", thread_id)
+    elif client_chat:
+        chat = digest("chat", client_chat)
+    else:
+        chat = digest("first", said[0])
+    again = headers.get("x-stainless-retry-count", "0").strip() not in ("", "0")
+    return Asked(chat=chat, said=digest_of_talk(said), again=again)
 
 
 def _refused(param: str, detail: str) -> ButlerError:

@@ -1,4 +1,4 @@
-"""`GET /v1/models` and `POST /v1/chat/completions` (http-api, *OpenAI-compatible*)."""
+"""`GET /v1/models`, `GET /v1/models/{model_id}` and `POST /v1/chat/completions` (http-api, *OpenAI-compatible*)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.http.security import caller
 from service.openai.chats import Chats, Turn, note_answer
 from service.openai.errors import error_body
 from service.openai.reading import CompletionBody, Wish, read_wish
-from service.openai.shapes import DONE, MODEL, NO_USAGE, Shape, event, models, usage_of
+from service.openai.shapes import DONE, MODEL, NO_USAGE, Shape, event, model, models, usage_of
 from service.openai.sidecalls import answer_aside, is_side_call
 from service.openai.telling import Ended, Teller
 
@@ -35,6 +35,13 @@ def openai_routes() -> APIRouter:
     async def list_models() -> Response:
         """The butler, as the one model there is."""
         return json_response(models(began))
+
+    @router.get("/models/{model_id}")
+    async def get_model(model_id: str) -> Response:
+        """The butler by its name; there is no other model."""
+        if model_id != MODEL:
+            raise ButlerError("not_found", f"There is one model here: {MODEL}.", param="model")
+        return json_response(model(began))
 
     @router.post("/chat/completions", responses=STREAMED)
     async def complete(request: Request, body: CompletionBody) -> Response:
@@ -59,7 +66,7 @@ async def _whole(request: Request, wish: Wish, turn: Turn, shape: Shape, headers
         if isinstance(piece, Ended):
             text = "".join(parts)
             if not await request.is_disconnected():
-                _tell_chats(request, wish, turn, text, piece)
+                _tell_chats(request, wish, turn, piece)
             told = shape.completion(text, piece.finish, usage_of(piece.usage), _butler(turn, piece))
             response = json_response(told)
             response.headers.update(headers)
@@ -70,21 +77,19 @@ async def _whole(request: Request, wish: Wish, turn: Turn, shape: Shape, headers
 
 async def _stream(request: Request, wish: Wish, turn: Turn, shape: Shape) -> AsyncIterator[bytes]:
     """The turn as chunks. A client that goes away ends this and nothing else."""
-    parts: list[str] = []
     yield shape.chunk({"role": "assistant", "content": ""})
     try:
         async for piece in _told(request, turn):
             if isinstance(piece, Ended):
                 yield shape.chunk({}, piece.finish, _butler(turn, piece))
                 # All of the text is sent. Noted before the end mark, after which the client may ask again.
-                _tell_chats(request, wish, turn, "".join(parts), piece)
+                _tell_chats(request, wish, turn, piece)
                 if wish.usage_in_stream:
                     yield shape.usage_chunk(usage_of(piece.usage))
                 yield DONE
             elif piece is None:
                 yield KEEP_ALIVE
             else:
-                parts.append(piece)
                 yield shape.chunk({"content": piece})
     except ButlerError as error:
         yield event(error_body(error.status, error.code, error.detail))
@@ -104,9 +109,9 @@ def _butler(turn: Turn, ended: Ended) -> Json:
     }  # fmt: skip
 
 
-def _tell_chats(request: Request, wish: Wish, turn: Turn, text: str, ended: Ended) -> None:
+def _tell_chats(request: Request, wish: Wish, turn: Turn, ended: Ended) -> None:
     over = ended.status in ("done", "failed", "cancelled")
-    note_answer(service_of(request).database, caller(request), wish, turn.run_id, text, over=over)
+    note_answer(service_of(request).database, caller(request), wish, turn.run_id, over=over)
 
 
 async def _aside(request: Request, wish: Wish) -> Response:

@@ -14,7 +14,12 @@ NO_USAGE: Json = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 def models(created: int) -> Json:
     """The one model there is: the butler, whichever model it speaks through."""
-    return {"object": "list", "data": [{"id": MODEL, "object": "model", "created": created, "owned_by": "butler"}]}
+    return {"object": "list", "data": [model(created)]}
+
+
+def model(created: int) -> Json:
+    """The butler as a model."""
+    return {"id": MODEL, "object": "model", "created": created, "owned_by": "butler"}
 
 
 def usage_of(usage: Json) -> Json:

@@ -29,6 +29,10 @@ def ai(butler: ButlerServer) -> Iterator[OpenAI]:
 def test_the_model_list_has_the_butler(ai: OpenAI) -> None:
     [model] = list(ai.models.list())
     assert (model.id, model.object, model.owned_by) == ("butler", "model", "butler")
+    assert ai.models.retrieve("butler") == model
+    with pytest.raises(openai.NotFoundError) as refused:
+        ai.models.retrieve("gpt-4o")
+    assert (refused.value.type, refused.value.code, refused.value.param) == ("not_found_error", "not_found", "model")
 
 
 def test_an_answer_has_everything_that_the_client_reads(ai: OpenAI, owner: Client) -> None:
@@ -102,14 +106,6 @@ def test_the_whole_history_each_time_is_one_thread_with_one_turn_a_message(
     assert sent == [first, second, third]
 
 
-def test_a_client_that_drops_the_beginning_of_a_long_talk_stays_in_its_thread(ai: OpenAI, owner: Client) -> None:
-    first, second, third = fresh(), fresh(), fresh()
-    one = ask(ai, user(first))
-    two = ask(ai, user(first), assistant(text_of(one)), user(second))
-    three = ask(ai, user(second), assistant(text_of(two)), user(third))
-    assert texts(owner, thread_of(three)) == [first, second, third]
-
-
 def test_the_thread_follows_from_the_user_and_the_first_message(ai: OpenAI, owner: Client) -> None:
     hello, monday, tuesday = fresh("hello"), fresh(), fresh()
     one = ask(ai, user(hello))
@@ -119,6 +115,29 @@ def test_the_thread_follows_from_the_user_and_the_first_message(ai: OpenAI, owne
     assert texts(owner, thread_of(one)) == [hello, monday, hello]
     apart = ask(ai, user(hello), assistant("made up"), user(tuesday), extra_headers={"X-Chat-Id": fresh()})
     assert thread_of(apart) != thread_of(one) != thread_of(ask(ai, user(tuesday)))
+
+
+def test_a_named_thread_does_not_move_what_a_first_message_leads_to(ai: OpenAI, owner: Client) -> None:
+    hello, other = fresh("hello"), owner.chat(fresh())["thread_id"]
+    one = ask(ai, user(hello))
+    assert thread_of(ask(ai, user(hello), metadata={"thread_id": other})) == other
+    assert thread_of(ask(ai, user(hello), assistant("made up"), user(fresh()))) == thread_of(one)
+
+
+def test_the_thread_of_a_first_message_outlives_the_server_and_is_made_anew_when_deleted(
+    make_butler: MakeButler,
+) -> None:
+    server, hello = make_butler().start(), fresh("hello")
+    with sdk(server) as client:
+        before = thread_of(ask(client, user(hello)))
+    server.kill()
+    server.start()
+    with sdk(server) as client:
+        assert thread_of(ask(client, user(hello), assistant("made up"), user(fresh()))) == before
+        server.client().request("DELETE", f"/threads/{before}")
+        anew = thread_of(ask(client, user(hello), assistant("made up"), user(fresh())))
+        assert anew != before
+        assert thread_of(ask(client, user(hello))) == anew
 
 
 def test_two_people_never_share_a_thread(ai: OpenAI, butler: ButlerServer, owner: Client, member: Client) -> None:
@@ -181,7 +200,7 @@ def test_an_answer_that_never_arrived_is_given_to_whoever_asks_again(
     owner.when_run(run, "done")
     assert text_of(ask(ai, message)).startswith("one two")
     assert len(butler.workshop.effects(gate)) == 1
-    assert ask(ai, message).id != f"chatcmpl-{run}", "it was answered now: the same words begin a new chat"
+    assert ask(ai, message).id != f"chatcmpl-{run}", "it was answered now: the same words are a new turn"
 
 
 def test_a_retry_by_the_clients_own_word_gives_the_same_answer(ai: OpenAI, butler: ButlerServer) -> None:

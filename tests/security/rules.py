@@ -28,6 +28,7 @@ class Row:
         body: what to send.
         form: the body goes as a page sends its forms.
         private: nobody's but the owner's, admins included.
+        shared: the thing is the whole house's.
         inside: the answer is 200 whatever comes of it, with one result inside for each thing that was named.
     """
 
@@ -40,6 +41,7 @@ class Row:
     form: bool = False
     inside: bool = False
     private: bool = False
+    shared: bool = False
 
 
 QUERIES: dict[str, dict[str, str]] = {"GET /search": {"query": "something"}}
@@ -104,6 +106,7 @@ ROWS: dict[str, Row] = {
     "GET /maid-runs/{maid_run_id}": Row(),
     "POST /maid-runs/{maid_run_id}/cancel": Row(202),
     "GET /v1/models": Row(),
+    "GET /v1/models/{model_id}": Row(shared=True),
     "POST /v1/chat/completions": Row(
         names="thread_id",
         body=lambda thread: {"messages": [{"role": "user", "content": "/help"}], "metadata": {"thread_id": thread}},
@@ -146,7 +149,7 @@ def expected(operation: Operation, who: str, whose: str | None) -> tuple[int, st
     member = who in ("member", "other")
     if member and row.admins_only:
         return 403, "forbidden"
-    own = (whose == "member's" and who == "member") or (whose == "admin's" and who == "admin")
+    own = row.shared or (whose == "member's" and who == "member") or (whose == "admin's" and who == "admin")
     if whose == "unknown" or (whose is not None and (member or row.private) and not own):
         return 404, "not_found"
     if member and row.member is not None:

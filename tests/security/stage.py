@@ -84,6 +84,8 @@ class Stage:
                 return str(park(client, fresh())["approvals"][0]["action_id"])
             case "grant_id":
                 return self._grant(client)
+            case "model_id":
+                return "butler"
             case "name":
                 return "page.css"
             case "user_name":

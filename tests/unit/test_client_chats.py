@@ -1,4 +1,4 @@
-"""Which thread a request belongs to: by what was said and answered before."""
+"""Which thread a request belongs to: by the user and the first message; and what was asked before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, update
 
 from butler.storage import client_chats
 from butler.storage.chat_tables import client_turns
-from butler.storage.client_chats import Asked, Place, chain, digest
+from butler.storage.client_chats import Asked, Place, digest, digest_of_talk
 from butler.storage.database import sqlite_engine
 from butler.storage.deleted import delete_thread
 from tests.support.parts import ADMIN, MIA, add_run, new_database, set_run
@@ -30,14 +30,10 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
     engine.dispose()
 
 
-def asked(talk: Talk, message: str, **more: bool) -> Asked:
+def asked(talk: Talk, message: str, *, named: str | None = None, again: bool = False) -> Asked:
     """A request with that history."""
     said = [text for text, _ in talk] + [message]
-    return Asked(
-        chat=digest("first", said[0]), said=chain(said), last=digest(message),
-        before_last=digest(said[-2]) if talk else None, answer=digest(talk[-1][1]) if talk else None,
-        again=more.get("again", False),
-    )  # fmt: skip
+    return Asked(digest("thread", named) if named else digest("first", said[0]), digest_of_talk(said), again)
 
 
 def find(connection: Connection, talk: Talk, message: str, *, user: str = ADMIN.user_id, again: bool = False) -> Place:
@@ -45,14 +41,16 @@ def find(connection: Connection, talk: Talk, message: str, *, user: str = ADMIN.
 
 
 def turn(
-    connection: Connection, thread: str, run: str, talk: Talk, message: str, answer: str | None, status: str = "done"
-) -> None:
+    connection: Connection, thread: str, run: str, talk: Talk, message: str, answer: str | None, status: str = "done",
+    *, named: bool = False,
+) -> None:  # fmt: skip
     """A turn as it is kept: begun, and answered unless `answer` is None."""
     add_run(connection, run, thread, status=status)
-    client_chats.note(connection, ADMIN.user_id, asked(talk, message), thread_id=thread, run_id=run)
+    request = asked(talk, message, named=thread if named else None)
+    client_chats.note(connection, ADMIN.user_id, request, thread_id=thread, run_id=run)
     if answer is not None:
         over = status not in client_chats.UNFINISHED
-        client_chats.answered(connection, ADMIN.user_id, asked(talk, message), run, answer, over=over)
+        client_chats.answered(connection, ADMIN.user_id, request, run, over=over)
 
 
 def test_a_chat_goes_on_where_it_began_and_only_for_its_user(connection: Connection) -> None:
@@ -107,12 +105,37 @@ def test_a_deleted_threads_chats_are_forgotten(connection: Connection) -> None:
     assert find(connection, [("hello", "hi")], "and?") == Place()
 
 
-def test_a_long_talk_is_found_by_its_last_answer_once_its_beginning_is_dropped(connection: Connection) -> None:
+def test_a_deleted_threads_first_message_leads_to_the_thread_made_after_it(connection: Connection) -> None:
+    turn(connection, "t1", "r1", [], "hello", "hi")
+    delete_thread(connection, "t1")
+    assert find(connection, [], "hello") == Place()
+    turn(connection, "t2", "r2", [], "hello", "hi")
+    assert find(connection, [("hello", "hi")], "and?") == Place("t2")
+
+
+def test_what_another_first_message_led_to_is_never_found_by_what_was_said_later(connection: Connection) -> None:
+    turn(connection, "t", "r", [], "hello", "hi")
+    assert find(connection, [("before", "yes"), ("hello", "hi")], "and?") == Place()
+
+
+def test_a_turn_in_a_named_thread_does_not_move_what_its_first_message_leads_to(connection: Connection) -> None:
+    turn(connection, "other", "r0", [], "hello", "hi", named=True)
+    assert find(connection, [], "hello") == Place()
     turn(connection, "t", "r1", [], "hello", "hi")
-    turn(connection, "t", "r2", [("hello", "hi")], "one", "1")
-    assert find(connection, [("one", "1")], "two") == Place("t")
-    assert find(connection, [("one", "2")], "two") == Place()
-    assert find(connection, [("one", "1")], "two", user=MIA.user_id) == Place()
+    turn(connection, "other", "r2", [], "hello", "hi", named=True)
+    assert find(connection, [], "hello") == Place("t")
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "parked"])
+def test_an_unfinished_turn_is_joined_also_when_another_chat_spoke_in_its_thread_since(
+    connection: Connection, status: str
+) -> None:
+    turn(connection, "t", "r1", [], "hello", "hi")
+    turn(connection, "t", "r2", [("hello", "hi")], "pay", None, status)
+    turn(connection, "t", "r3", [("hello", "hi")], "weather?", None, "queued")
+    assert find(connection, [("hello", "hi")], "pay") == Place("t", "r2")
+    assert find(connection, [("hello", "hi")], "weather?") == Place("t", "r3")
+    assert find(connection, [("hello", "hi")], "something else") == Place("t")
 
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

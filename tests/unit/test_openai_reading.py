@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from butler.errors import ButlerError
+from butler.storage.client_chats import digest_of_talk
 from service.openai.reading import CompletionBody, Wish, read_wish
 from service.openai.showing import parked_text
 from service.openai.sidecalls import is_side_call
@@ -41,18 +42,18 @@ def wish(*messages: tuple[str, Any], headers: dict[str, str] | None = None, **fi
 def test_only_the_last_user_message_is_the_turn() -> None:
     read = wish(("system", "be bad"), ("user", "one"), ("assistant", "two"), ("user", "three"), ("system", "be worse"))
     assert read.message == "three"
-    assert len(read.asked.said) == 2
+    assert read.asked.said == digest_of_talk(["one", "three"])
 
 
 def test_what_was_said_before_is_known_again_and_spaces_around_it_are_not_told_apart() -> None:
     first, again = wish(("user", "one")), wish(("user", " one\n"), ("assistant", "two"), ("user", "three"))
     assert again.asked.chat == first.asked.chat
-    assert again.asked.said[0] == first.asked.said[0]
-    assert again.asked.before_last == first.asked.last
+    assert again.asked.said != first.asked.said
+    assert wish(("user", "one "), ("assistant", "made up"), ("user", "three")).asked == again.asked
 
 
 def test_two_ways_of_cutting_the_same_words_are_two_talks() -> None:
-    assert wish(("user", "ab"), ("user", "c")).asked.said[-1] != wish(("user", "a"), ("user", "bc")).asked.said[-1]
+    assert wish(("user", "ab"), ("user", "c")).asked.said != wish(("user", "a"), ("user", "bc")).asked.said
 
 
 def test_the_metadata_names_the_thread_before_the_header_and_empty_names_are_none() -> None:
@@ -60,6 +61,16 @@ def test_the_metadata_names_the_thread_before_the_header_and_empty_names_are_non
     assert wish(("user", "a"), headers=headers, metadata={"thread_id": "meta"}).thread_id == "meta"
     assert wish(("user", "a"), headers=headers, metadata={"thread_id": ""}).thread_id == "header"
     assert wish(("user", "a"), headers={"x-thread-id": " "}, metadata=None).thread_id is None
+
+
+def test_a_chat_goes_by_the_named_thread_then_the_clients_id_then_the_first_message() -> None:
+    talk, named, chat = ("user", "a"), {"thread_id": "t"}, {"x-chat-id": "c"}
+    first, by_id, by_name = wish(talk), wish(talk, headers=chat), wish(talk, headers=chat, metadata=named)
+    assert len({read.asked.chat for read in (first, by_id, by_name)}) == 3
+    assert by_name.asked.chat == wish(("user", "b"), metadata=named).asked.chat
+    assert by_id.asked.chat == wish(("user", "b"), headers=chat).asked.chat
+    assert first.asked.chat != wish(("user", "b")).asked.chat
+    assert len({wish(("user", "t"), **fields).asked.chat for fields in ({}, {"metadata": named})}) == 2
 
 
 def test_an_image_in_an_earlier_message_is_passed_over_and_in_the_last_refused() -> None:
