@@ -113,9 +113,11 @@ def check(as_json: AsJson = False) -> None:
     document = read.document()
     told = [] if read.problems else list(warnings(read.registry, read.routes, read.environ))
     if as_json:
-        print(json_document({**document, "faults": list(map(str, read.problems)), "warnings": told}))
+        most = {"most_at_once": read.registry.most_at_once}
+        print(json_document({**document, **most, "faults": list(map(str, read.problems)), "warnings": told}))
     else:
         _print(document)
+        print(f"maids at once: {read.registry.most_at_once}")
         for warning in told:
             print(f"warning: {visible(warning)}")
         if not read.problems:

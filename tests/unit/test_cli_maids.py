@@ -91,7 +91,8 @@ def test_check_tells_what_keeps_maids_from_working(
     (home / "work").rmdir()
     out = printed(capsys, "check")
     assert "MAID_KEY (not set)" in out and f"project root: {home / 'work'} (there is no such folder)" in out
-    assert out.splitlines()[-5:] == [
+    assert out.splitlines()[-6:] == [
+        "maids at once: 4",
         "warning: config/maid_registry.yml:3: one: not set: MAID_KEY",
         "warning: config/maid_registry.yml:3: one: it has no checks, so its work can only end as unverified",
         f"warning: config/maid_registry.yml:3: one: {NO_SANDBOX}",
@@ -117,7 +118,11 @@ def test_check_prints_the_sound_maids_and_every_fault_of_both_files(
         "(did you mean 'max_instruction_chars'?)",
     ]
     found = document(capsys, "check", status=2)
-    assert len(found["faults"]) == 3 and [maid["maid_id"] for maid in found["maids"]] == ["one"]
+    assert (
+        len(found["faults"]) == 3
+        and found["most_at_once"] == 4
+        and [maid["maid_id"] for maid in found["maids"]] == ["one"]
+    )
     for command in (["list"], ["route", "implement"]):
         assert printed(capsys, *command, status=2) == ""
     (home / "config" / "maid_registry.yml").write_text("maids: [")
