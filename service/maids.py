@@ -60,7 +60,7 @@ class MaidService:
 
         Raises:
             ButlerError: ``not_found`` for an unknown maid, ``forbidden`` for a folder that is not allowed,
-                ``invalid_request`` for what else is wrong with it.
+                ``rate_limited`` for too many unfinished tasks, ``invalid_request`` for what else is wrong with it.
         """
         service, tools = self._service, self._service.faculties.tools
         if faults := tools.validate(DELEGATE, args):

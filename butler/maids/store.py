@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from butler.clock import stamp
+from butler.errors import ButlerError
 from butler.ids import new_id
 from butler.maids.contract import AttemptStatus, FailureClass, MaidRunStatus
 from butler.people import Principal
@@ -19,6 +20,9 @@ TASKS_OF_RUN = (
     select(maid_runs).where(maid_runs.c.run_id == bindparam("wanted")).order_by(maid_runs.c.created_at)
 )  # fmt: skip
 """Asked at the end of every turn, so it is put together once."""
+
+MOST_UNFINISHED = 50
+"""How many tasks of one person may be without their outcome; more would wait for hours and fill the disk."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,12 @@ def add(
     connection: Connection, task: NewMaidRun, person: Principal, *, thread_id: str, run_id: str,
     action_id: str | None = None, call_id: str | None = None,
 ) -> MaidRun:  # fmt: skip
-    """Store a task that begins."""
+    """Store a task that begins. Raises ButlerError ``rate_limited`` when too many of this person are unfinished."""
+    unfinished_ones = select(func.count()).where(
+        maid_runs.c.requester_id == person.user_id, maid_runs.c.status == "running"
+    )
+    if connection.execute(unfinished_ones).scalar_one() >= MOST_UNFINISHED:
+        raise ButlerError("rate_limited", f"{MOST_UNFINISHED} of your tasks are not over yet; wait or cancel some.")
     moment = stamp()
     row = connection.execute(
         insert(maid_runs)
@@ -120,7 +129,11 @@ def of_call(
     connection: Connection, task: NewMaidRun, person: Principal, *, thread_id: str, run_id: str, action_id: str,
     call_id: str,
 ) -> MaidRun:  # fmt: skip
-    """The task of one `delegate` call: its own, the one that was begun with the run over HTTP, or a new one."""
+    """The task of one `delegate` call: its own, the one that was begun with the run over HTTP, or a new one.
+
+    Raises:
+        ButlerError: ``rate_limited`` when a new one would be too many; what exists is never refused.
+    """
     row = connection.execute(select(maid_runs).where(maid_runs.c.action_id == action_id)).first()
     if row is not None:
         return MaidRun.of_row(row)

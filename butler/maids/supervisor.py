@@ -75,12 +75,15 @@ class Supervisor:
         except ButlerError as error:
             await self._database.write(partial(_refused, action=action, why=error.detail, status="failed"))
             return None
-        return await self._database.write(
-            partial(
-                store.of_call, task=read, person=person, thread_id=action.thread_id, run_id=action.run_id,
-                action_id=action.action_id, call_id=action.call_id,
-            )
+        opened = partial(
+            store.of_call, task=read, person=person, thread_id=action.thread_id, run_id=action.run_id,
+            action_id=action.action_id, call_id=action.call_id,
         )  # fmt: skip
+        try:
+            return await self._database.write(opened)
+        except ButlerError as error:
+            await self._database.write(partial(_refused, action=action, why=error.detail, status="failed"))
+            return None
 
     async def recorded(self, action: Action) -> Action:
         """The action as it is now."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from butler.maids.store import MOST_UNFINISHED
 from tests.support.client import Client, Json, refused
 from tests.support.maids import MaidShop, when_task
 from tests.support.polling import wait_until
@@ -250,6 +253,29 @@ def test_bad_input_is_refused_at_once(shop: MaidShop, owner: Client) -> None:
     refused(owner.post("/maids/run", {**good, "model": "gpt"}), 422, "invalid_request")
     refused(owner.post("/maids/run", {**good, "expect": {"file_checks": [{"path": "/etc/x"}]}}), 422, "invalid_request")
     refused(owner.request("GET", "/maid-runs/none"), 404, "not_found")
+
+
+def test_too_many_unfinished_tasks_of_one_person_are_refused_and_leave_nothing(shop: MaidShop) -> None:
+    busy = shop.server.user_add("ben", "member")
+    ids = shop.begin(busy, "good and waiting")
+    when_task(busy, ids["maid_run_id"], "waiting_approval")
+    names = "thread_id, run_id, requester_id, requested_by, intent, instruction, project_root, constraints, created_at"
+    with closing(sqlite3.connect(shop.server.data / "butler.db")) as database, database:
+        for number in range(1, MOST_UNFINISHED):
+            database.execute(
+                f"INSERT INTO maid_runs (maid_run_id, status, updated_at, {names}) "
+                f"SELECT ?, 'running', updated_at, {names} FROM maid_runs WHERE maid_run_id = ?",
+                (f"more-{number}", ids["maid_run_id"]),
+            )
+    before = len(busy.get("/threads")["items"])
+    task = {"intent": "format", "instruction": "good", "project_root": str(shop.project)}
+    refused(busy.post("/maids/run", task), 429, "rate_limited")
+    assert len(busy.get("/threads")["items"]) == before
+    assert busy.post(f"/maid-runs/{ids['maid_run_id']}/cancel", {}).status_code == 202
+    busy.when_run(ids["run_id"], "cancelled")
+    again = shop.begin(busy, "ok")
+    assert when_task(busy, again["maid_run_id"], "not_delegated")["status"] == "not_delegated"
+    nothing_is_left(shop)
 
 
 def test_somebody_elses_task_is_not_there(shop: MaidShop, owner: Client) -> None:

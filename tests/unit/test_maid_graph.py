@@ -10,7 +10,7 @@ import pytest
 
 from butler.approvals import deadlines, ledger
 from butler.clock import stamp_in
-from butler.maids import attempting, reviewing
+from butler.maids import attempting, reviewing, store
 from butler.maids.conditions import Success
 from butler.maids.contract import Finished, Launch, Output, ProviderTrouble, Stop, ToolUse, Watcher
 from butler.maids.history import success_of_all
@@ -370,3 +370,17 @@ async def test_a_maid_sees_what_is_not_committed_only_where_its_row_says_so(tmp_
         assert seen == ["hello again\n" if include else "hello\n"]
         assert (house.project / "readme.txt").read_text() == "hello again\n"
         assert (house.project / "out.txt").read_text() == "done\n"
+
+
+async def test_a_call_beyond_what_a_person_may_have_waiting_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_UNFINISHED", 1)
+    calls = [("delegate", {"intent": "work", "instruction": f"done {number}"}, f"c{number}") for number in range(2)]
+    async with maid_brain(tmp_path, [works], says("", *calls), says("ok")) as house:
+        state = await house.brain.say("please")
+        assert tools_of(state) == ["session_complete"] and len(await house.tasks()) == 1
+        state = await approve_review(house, state)
+        told = [str(message["content"]) for message in state["messages"]]
+        assert sum("Not delegated: 1 of your tasks are not over yet" in text for text in told) == 1
+        assert state["ending"]["reply"] == "ok" and len(house.fake.launches) == 1

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from butler.errors import ButlerError
 from butler.maids import store
 from butler.maids.contract import FailureClass
 from butler.maids.failures import kind_of
@@ -50,6 +51,22 @@ def test_a_task_begun_with_its_run_is_taken_up_by_the_call(database: Database) -
     made = database.write_now(lambda connection: store.add(connection, TASK, ADMIN, thread_id="thread", run_id="run"))
     taken = begun(database)
     assert taken.maid_run_id == made.maid_run_id and taken.call_id == "call-a"
+
+
+def test_a_person_has_no_more_unfinished_tasks_than_may_be_and_an_end_makes_room(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_UNFINISHED", 2)
+    first, _ = begun(database), begun(database, action_id="b")
+    with pytest.raises(ButlerError) as caught:
+        begun(database, action_id="c")
+    assert (caught.value.code, caught.value.status) == ("rate_limited", 429)
+    assert begun(database) == first  # what was begun goes on
+    database.write_now(
+        lambda connection: store.add(connection, TASK, MIA, thread_id="thread", run_id="run")
+    )  # somebody else's count is their own
+    database.write_now(lambda connection: store.finish(connection, first.maid_run_id, "failed", "no"))
+    assert begun(database, action_id="c").status == "running"
 
 
 def test_only_one_attempt_is_under_way_and_each_has_its_number(database: Database) -> None:
