@@ -22,6 +22,9 @@ from tests.support.server import ButlerServer
 def shop(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaidShop]:
     server = ButlerServer(tmp_path_factory.mktemp("maids"), shared_model.url)
     made = MaidShop(server)
+    call = {"sessionUpdate": "tool_call", "title": "look", "kind": "read", "rawInput": {"path": "readme.txt"}}
+    calls = [{"update": {**call, "toolCallId": f"t{number}", "status": "completed"}} for number in range(9)]
+    made.add_agent("loops", *calls, {"leave": ["sleep", "300"]}, {"hang": True})
     server.start()
     yield made
     server.close()
@@ -108,6 +111,15 @@ def test_a_maid_out_of_control_is_stopped_and_leaves_nothing(
     nothing_is_left(shop)
     marks = [one["attempt_id"].encode() for one in task["attempts"]]
     assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and any(mark in environ(pid) for mark in marks)]
+
+
+def test_a_loop_is_seen_in_what_the_maid_does_and_ends_it(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "look again and again", intent="loops")
+    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval", "succeeded")
+    assert task["status"] == "failed" and len(task["attempts"]) <= 3, task
+    assert {one["failure_class"] for one in task["attempts"]} == {"loop_detected"}
+    assert "4 times" in task["attempts"][0]["failure"]["detail"]
+    nothing_is_left(shop)
 
 
 def environ(pid: str) -> bytes:

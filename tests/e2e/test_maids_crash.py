@@ -58,6 +58,8 @@ def test_an_attempt_whose_server_was_killed_is_interrupted_and_counts(shop: Maid
     waiting = when_task(owner, ids["maid_run_id"], "waiting_approval", "failed")
     assert [one["status"] for one in waiting["attempts"]] == ["interrupted", "passed"], waiting
     assert shop.runs("slowly") == 2
+    trees = [line for line in shop.worktrees if ids["maid_run_id"] in line]
+    assert len(trees) == 2, "the tree of the interrupted attempt is kept until the task is over"
     # Parked: killed once more, it is still there and can be decided.
     shop.server.restart()
     approve(owner, when_task(owner, ids["maid_run_id"], "waiting_approval"))
@@ -65,9 +67,26 @@ def test_an_attempt_whose_server_was_killed_is_interrupted_and_counts(shop: Maid
     assert [one["attempt"] for one in task["attempts"]] == [1, 2]
 
 
+def test_a_server_that_is_asked_to_stop_leaves_no_maid_and_goes_on_later(shop: MaidShop) -> None:
+    shop.server.kill()
+    for name in ("began", "runs"):
+        (shop.state / name).unlink(missing_ok=True)
+    owner = shop.server.start().client()
+    ids = shop.begin(owner, "slowly and stopped")
+    wait_until((shop.state / "began").exists, "the maid has begun")
+    assert shop.server.stop() == 0
+    assert not shop.grandchild_lives()
+    owner = shop.server.start().client()
+    waiting = when_task(owner, ids["maid_run_id"], "waiting_approval", "failed")
+    assert [one["status"] for one in waiting["attempts"]] == ["interrupted", "passed"], waiting
+    approve(owner, waiting)
+    check_done(shop, owner, ids)
+
+
 @pytest.mark.parametrize(
     ("point", "runs", "statuses"),
     [
+        ("maid_counted", 1, ["interrupted", "passed"]),
         ("maid_ended", 2, ["interrupted", "passed"]),
         ("maid_looked_at", 1, ["passed"]),
         ("maid_apply_after", 1, ["passed"]),
