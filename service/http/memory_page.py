@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -16,7 +16,7 @@ from butler.people import Principal
 from service.http.chat import service_of
 from service.http.openapi import Responses, problems
 from service.http.pages import WEB
-from service.http.security import caller, presented_token
+from service.http.security import caller, is_own, presented_token
 from service.memory import MemoryService
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ def refuse_unless_own_page(request: Request) -> None:
     """With the browser's cookie only a form of Butler's own page changes anything. Raises ButlerError ``forbidden``."""
     if not presented_token(request.headers)[1]:
         return
-    origin = request.headers.get("origin", "")
-    if urlsplit(origin).netloc != request.headers.get("host"):
+    if not is_own(request.headers.get("origin", ""), request.headers):
         raise ButlerError("forbidden", "This form comes from another site's page; nothing was changed.")
 
 

@@ -19,7 +19,8 @@ from service.metrics.collect import House
 from service.metrics.counts import Turns
 
 COUNT_SECONDS = 2.0
-PASSED_ON = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+PASSED_ON = frozenset({"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"})
+PASSED_ON_ALL = "x-forwarded-"
 """Headers of proxies: behind one, every caller seems to be on this machine."""
 REFUSAL = "The metrics are for admins, and for programs on the server's own machine that send no token."
 
@@ -66,9 +67,12 @@ async def _let_in(request: Request) -> None:
 
 def _is_local(request: Request) -> bool:
     """Whether the request comes from this machine and was meant for it, and no proxy says that it passed it on."""
-    if any(name in request.headers for name in PASSED_ON):
+    if any(name in PASSED_ON or name.startswith(PASSED_ON_ALL) for name in request.headers):
         return False
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    except ValueError:
+        return False
     return _is_loopback(address_of(request.scope)) and (host == "localhost" or _is_loopback(host))
 
 

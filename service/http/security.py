@@ -157,8 +157,17 @@ def presented_token(headers: Headers) -> tuple[str, bool]:
 def refuse_other_origin(headers: Headers) -> None:
     """A page of another origin may not act with the browser's cookie. Raises ButlerError ``forbidden``."""
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+    if origin is not None and not is_own(origin, headers):
         raise ButlerError("forbidden", "This request comes from another site's page; it was not carried out.")
+
+
+def is_own(origin: str, headers: Headers) -> bool:
+    """Whether an origin is the host that the request was sent to; what is no address is nobody's."""
+    try:
+        host = urlsplit(origin).netloc
+    except ValueError:
+        return False
+    return bool(host) and host == headers.get("host")
 
 
 def refuse_large(headers: Headers) -> None:

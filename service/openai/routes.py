@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 
+import structlog
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -21,6 +22,8 @@ from service.openai.reading import CompletionBody, Wish, read_wish
 from service.openai.shapes import DONE, MODEL, NO_USAGE, Shape, event, model, models, usage_of
 from service.openai.sidecalls import answer_aside, is_side_call
 from service.openai.telling import Ended, Teller
+
+log = structlog.get_logger("butler.openai")
 
 KEEP_ALIVE = b": keep-alive\n\n"
 
@@ -64,7 +67,7 @@ async def _whole(request: Request, wish: Wish, turn: Turn, shape: Shape, headers
     parts: list[str] = []
     async for piece in _told(request, turn):
         if isinstance(piece, Ended):
-            text = "".join(parts)
+            text = service_of(request).faculties.redactor.text("".join(parts))
             if not await request.is_disconnected():
                 _tell_chats(request, wish, turn, piece)
             told = shape.completion(text, piece.finish, usage_of(piece.usage), _butler(turn, piece))
@@ -93,6 +96,12 @@ async def _stream(request: Request, wish: Wish, turn: Turn, shape: Shape) -> Asy
                 yield shape.chunk({"content": piece})
     except ButlerError as error:
         yield event(error_body(error.status, error.code, error.detail))
+        yield DONE
+    except Exception as error:
+        # The answer has begun, so there is no status to send any more.
+        incident = new_id()
+        log.error("stream_failed", run_id=turn.run_id, incident=incident, exc_info=error)
+        yield event(error_body(500, "internal", f"Something went wrong inside Butler (incident {incident})."))
         yield DONE
 
 

@@ -26,6 +26,7 @@ from service.outcomes import NO_USAGE
 
 FACE = "openai"
 LOOK_AGAIN_SECONDS = 0.05
+CANCELLED = "(This turn was cancelled.)"
 STOPPING = "Butler is being stopped. Your message is kept; ask the same again to hear the answer."
 
 
@@ -102,8 +103,10 @@ class Teller:
         if status == "parked":
             waiting = tuple(await self._waiting(outcome["thread_id"]))
             yield text.next(parked_text(waiting))
+        elif status == "cancelled":
+            yield text.next(CANCELLED)
         elif not text.said:
-            yield outcome["reply"] or ("(This turn was cancelled.)" if status == "cancelled" else "(No answer.)")
+            yield outcome["reply"] or "(No answer.)"
         yield Ended(status, outcome["usage"], finish, waiting, outcome["error"])
 
     async def _begins(self, run_id: str) -> list[Json] | None:

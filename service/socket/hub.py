@@ -48,6 +48,7 @@ class Hub:
         self.limit = RateLimit(per_second=20, burst=200)
         self.relay = Relay(self.to_user, self._behind_requests, service.faculties.redactor)
         self._people: dict[str, list[Connection]] = {}
+        self._admins: set[str] = set()
         self._counts: dict[str, int] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._lingering: set[asyncio.Task[Any]] = set()
@@ -67,6 +68,12 @@ class Hub:
 
     def join(self, connection: Connection) -> None:
         """Tell a person's connection what concerns the person, from now on, and of streams that are open."""
+        if connection.person.is_admin:
+            self._admins.add(connection.person.user_id)
+        elif connection.person.user_id in self._admins:
+            # No admin any more: other people's turns are none of its business now.
+            self._admins.discard(connection.person.user_id)
+            self.relay.forget(connection.person.user_id)
         self._people.setdefault(connection.person.user_id, []).append(connection)
         self.relay.catch_up(connection.person.user_id, send=lambda _, frame: connection.send(frame))
 

@@ -82,6 +82,12 @@ class Relay:
         talk.users.add(user_id)
         self.catch_up(user_id, [talk])
 
+    def forget(self, user_id: str) -> None:
+        """Tell that user no more of runs that it joined, but for those of its own lasting thread."""
+        for talk in self._talks.values():
+            if self._threads.get(talk.thread_id) != user_id:
+                talk.users.discard(user_id)
+
     def catch_up(self, user_id: str, talks: Iterable[Talk] | None = None, send: Send | None = None) -> None:
         """Give the text so far of the streams that are open to somebody who has just come."""
         for talk in talks if talks is not None else list(self._talks.values()):

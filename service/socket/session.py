@@ -145,9 +145,10 @@ class Session:
             flushing.cancel()
 
     async def _check(self) -> None:
-        """Raises ButlerError ``unauthorized`` once the token has ended or its user is shut out or someone else."""
+        """Raises ButlerError ``unauthorized`` once the token has ended or its user is shut out or may do less."""
         person = await self.hub.doorkeeper.who(self._token)
-        if person.user_id != self.person.user_id or (person.role == "agent") != (self.person.role == "agent"):
+        fell = self.person.is_admin and not person.is_admin
+        if person.user_id != self.person.user_id or fell or (person.role == "agent") != (self.person.role == "agent"):
             raise ButlerError("unauthorized", "Your role has changed; connect again.")
         self.person = person
 

@@ -55,6 +55,7 @@ def test_who_sends_a_token_is_judged_by_it(butler: ButlerServer, owner: Client, 
 
 def test_what_a_proxy_passes_on_or_another_name_needs_a_token(butler: ButlerServer, owner: Client) -> None:
     nobody = butler.client(None)
-    for headers in ({"X-Forwarded-For": "203.0.113.7"}, {"Forwarded": "for=x"}, {"Host": "butler.example:8710"}):
+    passed_on = [{name: "203.0.113.7"} for name in ("X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "X-Real-IP")]
+    for headers in (*passed_on, {"Host": "butler.example:8710"}, {"Host": "["}):
         refused(nobody.request("GET", "/metrics", headers=headers), 401, "unauthorized")
     assert owner.request("GET", "/metrics", headers={"X-Forwarded-For": "203.0.113.7"}).status_code == 200

@@ -354,6 +354,19 @@ def test_a_model_that_fails_is_an_apology_and_the_turn_is_kept(ai: OpenAI, model
     assert answer.butler["error"]["code"] == "model_unavailable"
 
 
+def test_a_turn_that_is_cancelled_midway_says_so(ai: OpenAI, owner: Client) -> None:
+    with ai.chat.completions.create(
+        model="butler", stream=True, messages=[{"role": "user", "content": f"{fresh()}[[tokens 400]][[gap 0.05]]"}]
+    ) as chunks:
+        said = []
+        for chunk in chunks:
+            said.append(chunk.choices[0].delta.content or "")
+            if len(said) == 3:
+                run_id = chunk.id.removeprefix("chatcmpl-")
+                assert owner.post(f"/runs/{run_id}/cancel", {}).status_code == 202
+    assert "".join(said).endswith("\n\n(This turn was cancelled.)")
+
+
 def test_a_title_without_a_model_is_an_error_and_a_turn_an_apology(make_butler: MakeButler) -> None:
     server = make_butler(with_model=False)
     server.start()

@@ -109,7 +109,7 @@ def test_who_says_nothing_is_sent_away_after_five_seconds(butler: ButlerServer) 
 
 def test_a_page_of_another_origin_is_refused_whatever_it_carries(butler: ButlerServer, owner: Client) -> None:
     cookie = {"Cookie": f"butler_token={owner.token}"}
-    for origin in ("https://evil.example", "null"):
+    for origin in ("https://evil.example", "null", "http://["):
         for headers in ({}, cookie):
             with pytest.raises(InvalidStatus) as refused, open_socket(owner, origin=origin, headers=headers):
                 pass
@@ -240,6 +240,29 @@ def test_a_token_that_ends_closes_its_connections(butler: ButlerServer, owner: C
     with open_socket(client) as socket:
         owner.request("PATCH", f"/users/{name}", json={"disabled": True})
         assert socket.closed() == (1008, "unauthorized")
+
+
+def test_who_is_no_admin_any_more_hears_no_more_of_others_turns(
+    butler: ButlerServer, owner: Client, member: Client
+) -> None:
+    name, secret = fresh("admin"), fresh("secret")
+    second = butler.client(owner.post("/users", {"name": name, "role": "admin"}).json()["token"])
+    again = f"{call('append_line', fresh())}[[then]]{call('append_line', fresh())}[[then]][[say {secret}]]"
+    parked = member.chat(again)
+    with open_socket(second) as socket:
+        first = parked["approvals"][0]["action_id"]
+        socket.until(lambda one: one["type"] == "AUTH_REQUEST" and one["action_id"] == first)
+        socket.send(type="AUTH_RESPONSE", action_id=first, approved=True)
+        socket.until("CHAT_STREAM_END")
+        assert owner.request("PATCH", f"/users/{name}", json={"role": "member"}).status_code == 200
+        assert socket.closed()[0] == 1008
+    with open_socket(second) as socket:
+        socket.send(type="CHAT", payload="[[say hello]]")
+        socket.turn()
+        owner.decided(parked["thread_id"], approve(owner.approvals(parked["thread_id"])[0]))
+        socket.send(type="CHAT", payload="[[say hello]]")
+        socket.turn()
+        assert secret not in json.dumps(socket.received)
 
 
 def test_too_many_connections_and_too_many_frames_are_refused(butler: ButlerServer, owner: Client) -> None:

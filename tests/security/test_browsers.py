@@ -18,7 +18,7 @@ from tests.support.orders import fresh
 OPERATIONS = operations()
 CHANGING = [one for one in OPERATIONS if one.needs_token and one.method != "GET"]
 SETTING_COOKIES = ("GET /", "POST /logout")
-EVIL = ("http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1", "")
+EVIL = ("http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1", "http://[", "")
 
 
 @contextmanager

@@ -93,6 +93,19 @@ def test_the_own_thread_is_followed_whoever_begins_a_turn_in_it() -> None:
     assert told.of("ann") == [("CHAT_STREAM", "mine"), ("CHAT", "mine"), ("CHAT_STREAM_END", "")]
 
 
+def test_who_is_forgotten_hears_of_nobodys_turns_but_in_its_own_thread() -> None:
+    told = Told()
+    told.relay.follow_thread("mine", "ann")
+    for thread_id in ("mine", "other"):
+        log = told.logs.open(thread_id)
+        log.begin(thread_id)
+        told.relay.join(log, 0, thread_id=thread_id, user_id="ann")
+        told.relay.forget("ann")
+        log.emit("token", {"text": thread_id})
+        log.end(outcome("done", thread_id))
+    assert told.of("ann") == [("CHAT_STREAM", "mine"), ("CHAT", "mine"), ("CHAT_STREAM_END", "")]
+
+
 def test_a_new_connection_gets_the_text_so_far() -> None:
     told, got = Told(), []
     log = told.logs.open("r1")

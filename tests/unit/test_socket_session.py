@@ -133,6 +133,14 @@ async def test_who_has_become_an_agent_has_to_come_again() -> None:
     assert desk.frames == [] and wire.closed == (1008, "unauthorized")
 
 
+async def test_who_is_no_admin_any_more_has_to_come_again() -> None:
+    wire, desk = Wire('{"type": "CHAT", "payload": "x"}'), Desk()
+    one, now = session(wire)
+    now[:] = [Principal(ADMIN.user_id, ADMIN.name, "member")]
+    await asyncio.wait_for(one.run(desk), 5)
+    assert desk.frames == [] and wire.closed == (1008, "unauthorized")
+
+
 async def test_a_binary_frame_is_refused() -> None:
     wire, desk = Wire(None), Desk()
     one, _ = session(wire)
