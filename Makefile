@@ -70,7 +70,7 @@ $(VENV)/bin/python:
 $(VENV)/.runtime: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@$(PIP) --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null || \
 	    { echo "$(VENV) has no pip. Remove it with 'make clean', then try again." >&2; exit 1; }
-	@echo "Installing what Butler runs on into $(VENV): about 220 MB, a minute or two"
+	@echo "Installing what Butler runs on into $(VENV): about 240 MB, a minute or two"
 	@$(PIP) install -r requirements.txt
 	@$(PIP) install --no-deps -e .
 	@touch $@
