@@ -19,6 +19,7 @@ PLACES: Mapping[str, str] = {
     "doctor": "doctor:doctor",
     "grants": "grants:grants_app",
     "maids": "maids:maids_app",
+    "mcp": "mcp_server:mcp",
     "memory": "memory:memory_app",
     "notify": "notify:notify_app",
     "policy": "policy:policy_app",

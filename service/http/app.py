@@ -22,6 +22,7 @@ from service.http.pages import page_routes
 from service.http.people import people_routes
 from service.http.security import Door, failed_attempts
 from service.http.threads import thread_routes
+from service.mcp.route import mcp_routes
 from service.metrics.counts import Turns
 from service.openai.routes import openai_routes
 from service.socket.hub import Hub
@@ -59,6 +60,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         socket_routes(Hub(service, app.state.doorkeeper, app.state.failures)),
         openai_routes(),
         metrics_routes(turns),
+        mcp_routes(),
     ):
         app.include_router(routes)
     turns.listen(service.runs.logs)

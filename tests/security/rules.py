@@ -111,6 +111,7 @@ ROWS: dict[str, Row] = {
         names="thread_id",
         body=lambda thread: {"messages": [{"role": "user", "content": "/help"}], "metadata": {"thread_id": thread}},
     ),
+    "POST /mcp": Row(body=lambda _: {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}),
     "GET /memory": Row(),
     "POST /memory/add": Row(303, form=True, body=lambda _: {"text": fresh("fact"), "importance": "5"}),
     "POST /memory/edit": Row(
