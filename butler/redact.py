@@ -52,12 +52,7 @@ class Redactor:
             extra_names: more variables that hold secrets whatever they are called.
             extra_values: secrets that are known otherwise.
         """
-        extra = set(extra_names)
-        secrets = [
-            value
-            for name, value in environ.items()
-            if name in extra or (_SECRET_NAME.search(name) and not _COUNT_NAME.search(name))
-        ]
+        secrets = secret_values(environ, extra_names)
         for holder in (settings, settings.compaction):
             values = (getattr(holder, name) for name in type(holder).model_fields)
             secrets += [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
@@ -89,6 +84,16 @@ class Redactor:
         if isinstance(value, dict):
             return {self.text(key): self._json(item, levels - 1) for key, item in value.items()}
         return [self._json(item, levels - 1) for item in value]
+
+
+def secret_values(environ: Mapping[str, str], extra_names: Iterable[str] = ()) -> list[str]:
+    """The values of variables that are named like secrets, or that are among `extra_names`."""
+    extra = set(extra_names)
+    return [
+        value
+        for name, value in environ.items()
+        if name in extra or (_SECRET_NAME.search(name) and not _COUNT_NAME.search(name))
+    ]
 
 
 def secret_args_of(schema: Mapping[str, Any]) -> frozenset[str]:

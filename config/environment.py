@@ -32,15 +32,22 @@ class Environment:
         return Problem("environment", 0, name, message)
 
 
+def environment_file(environ: Mapping[str, str], cwd: Path | None = None) -> Path:
+    """The file of variables: what ``BUTLER_ENV_PATH`` of the process says, else ``.env`` of the working directory."""
+    return (cwd or Path.cwd()) / Path(environ.get("BUTLER_ENV_PATH") or ".env").expanduser()
+
+
 def read_environment(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Environment:
-    """Join the process environment with ``.env`` of the working directory; values are taken literally.
+    """Join the process environment with the file of variables (`environment_file`); values are taken literally.
 
     Raises:
         ConfigError: the ``.env`` file can't be read or has lines that are no assignments.
     """
     process = dict(os.environ if environ is None else environ)
-    path = (cwd or Path.cwd()) / ".env"
+    path = environment_file(process, cwd)
     file = label(path, cwd)
+    if process.get("BUTLER_ENV_PATH") and not path.is_file():
+        raise ConfigError([Problem("environment", 0, "BUTLER_ENV_PATH", f"there is no file {path}")])
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     problems = []

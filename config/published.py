@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from config.maid_entries import MaidsDocument
 from config.notify_file import NotifyDocument
 from config.policy_file import PolicyDocument
+from config.projects_file import ProjectsDocument
 from config.route_entries import RoutesDocument
 from config.tools_file import ToolsDocument
 
@@ -21,6 +22,7 @@ FILES: Mapping[str, type[BaseModel]] = {
     "notify": NotifyDocument,
     "maid_registry": MaidsDocument,
     "intent_maid_routes": RoutesDocument,
+    "projects": ProjectsDocument,
 }
 
 

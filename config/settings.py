@@ -24,8 +24,10 @@ T = TypeVar("T", bound=BaseModel)
 
 PREFIX = "BUTLER_"
 COMPACTION_PREFIX = "BUTLER_CONTEXT_COMPACTION_"
-OTHER_VARIABLES = ("BUTLER_CRASH_AT", "BUTLER_ACTION_ID", "BUTLER_URL", "BUTLER_TOKEN", "BUTLER_INSECURE")
-"""Variables of the crash tests, of tools and of clients, which the server itself does not read as settings."""
+OTHER_VARIABLES = (
+    "BUTLER_CRASH_AT", "BUTLER_ACTION_ID", "BUTLER_URL", "BUTLER_TOKEN", "BUTLER_INSECURE", "BUTLER_ENV_PATH",
+)  # fmt: skip
+"""Variables of the crash tests, of tools and of clients, and the file of variables itself: no settings."""
 
 
 def _http_url(value: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -46,7 +47,13 @@ class MaidService:
         """The registry with routes, health and adoption class; no values of variables."""
         means = self._supervisor().means
         adoption = await self._database.read(adoption_of_all)
-        return maid_documents(means.desk.registry, means.desk.routes, means.environ, adoption)
+        desk = means.desk
+        found = maid_documents(desk.registry, desk.routes, means.environ, adoption)
+        for project in desk.projects:
+            own = replace(project.registry, maids=project.own_maids)
+            shown = maid_documents(own, project.routes, {**means.environ, **project.variables}, adoption)
+            found += [{**one, "project": project.name} for one in shown]
+        return found
 
     def _supervisor(self) -> Any:
         maids = self._service.faculties.maids
@@ -88,13 +95,17 @@ class MaidService:
     async def one(self, person: Principal, maid_run_id: str) -> Json:
         """A task with the evidence of all its attempts. Raises ButlerError ``not_found`` also for somebody else's."""
 
+        maids = self._service.faculties.maids
+
         def query(connection: Connection) -> Json:
             run = owned(connection, maid_run_id, person)
+            project = maids.means.desk.ground(Path(run.project_root)).name if maids is not None else ""
             pending = pending_of(connection, run)
             attempts = store.attempts_of(connection, run.maid_run_id)
             shown = [approval(one, self._service.faculties.tools, self._service.faculties.redactor) for one in pending]
             return {
-                **summary(run, bool(pending)), "constraints": run.constraints, "expect": run.expect,
+                **summary(run, bool(pending)), "project": project or None,
+                "constraints": run.constraints, "expect": run.expect,
                 "route": run.route, "attempts": [evidence_of(one) for one in attempts],
                 "diff": run.diff["text"] if run.diff else None,
                 "diff_sha256": run.diff["sha256"] if run.diff else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from butler.maids.desk import Desk
 from butler.memory.blocks import MemoryBlocks
 from butler.memory.compaction import CompactionConfig, Compactor
 from butler.models.gateway import ModelConfig, ModelGateway
-from butler.redact import Redactor
+from butler.redact import Redactor, secret_values
 from butler.storage.database import Database
 from butler.tools.built_in import benign_toolset
 from butler.tools.declared import declared_toolset
@@ -28,6 +28,7 @@ from config.maid_types import MaidRegistryFile, RouteDefinition
 from config.maids_file import load_maids_file
 from config.notify_file import ChannelDefinition, load_notify_file, owners_channels
 from config.policy_file import PolicyFile, load_policy_file
+from config.projects_file import ProjectDefinition, load_projects_file
 from config.routes_file import load_routes_file
 from config.settings import Settings
 from config.tools_file import load_tools_file
@@ -50,11 +51,13 @@ class Configuration:
     """Variables that are secrets by their use, whatever they are called."""
     maids: MaidRegistryFile = field(default_factory=MaidRegistryFile)
     routes: tuple[RouteDefinition, ...] = ()
+    projects: tuple[ProjectDefinition, ...] = ()
 
     def redactor(self, environ: Mapping[str, str]) -> Redactor:
         """The one redactor of a house: what is stored, told and logged is masked alike."""
         return Redactor.from_environment(
-            self.settings, environ, self.secret_names, secrets_of_channels(self.channels)
+            self.settings, environ, self.secret_names,
+            [*secrets_of_channels(self.channels), *secrets_of_projects(self.projects, self.secret_names)],
         )  # fmt: skip
 
     @property
@@ -66,7 +69,8 @@ class Configuration:
 
     def desk(self, environ: Mapping[str, str] | None = None, database: Database | None = None) -> Desk:
         """What reads calls of `delegate`; without `environ` and `database` for looking at."""
-        return desk_of(self.maids, self.routes, self.settings.config_dir.absolute(), environ, database)
+        folder = self.settings.config_dir.absolute()
+        return desk_of(self.maids, self.routes, folder, environ, database, self.projects)
 
 
 def read_configuration(settings: Settings, environ: Mapping[str, str], *, channels: bool = True) -> Configuration:
@@ -102,6 +106,12 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
         routes = load_routes_file(settings.config_dir / "intent_maid_routes.yml", maids)
     except ConfigError as error:
         problems += error.problems
+    projects: tuple[ProjectDefinition, ...] = ()
+    if maids is not None:
+        try:
+            projects = load_projects_file(settings.config_dir / "projects.yml", maids, routes)
+        except ConfigError as error:
+            problems += error.problems
     found_channels: tuple[ChannelDefinition, ...] = ()
     if channels:
         try:
@@ -114,7 +124,7 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
             [
                 house_tools(None, Redactor([])),
                 *agent_toolsets(),
-                maid_tools(Desk(maids or MaidRegistryFile())),
+                maid_tools(Desk(maids or MaidRegistryFile(), projects=projects)),
                 *toolsets,
             ]
         )
@@ -123,15 +133,23 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
         raise ConfigError(problems, code)
     secret_names.update(name for channel in found_channels for name in channel.variables)
     secret_names.update(_keys_of_maids(maids))
+    for project in projects:
+        secret_names.update(_keys_of_maids(project.registry))
     return Configuration(
-        settings, toolsets, policy, found_channels, frozenset(secret_names), maids or MaidRegistryFile(), routes
-    )
+        settings, toolsets, policy, found_channels, frozenset(secret_names), maids or MaidRegistryFile(), routes,
+        projects,
+    )  # fmt: skip
 
 
 def _keys_of_maids(maids: MaidRegistryFile | None) -> set[str]:
     """The variables with the keys of the maids' providers."""
     endpoints = [maid.endpoint for maid in maids.maids if maid.endpoint] if maids else []
     return {endpoint.api_key_env for endpoint in endpoints if endpoint.api_key_env}
+
+
+def secrets_of_projects(projects: Sequence[ProjectDefinition], names: Collection[str]) -> list[str]:
+    """The values of secret variables in the files of the projects."""
+    return [value for one in projects for value in secret_values(one.variables, names)]
 
 
 def read_channels(settings: Settings, environ: Mapping[str, str]) -> tuple[ChannelDefinition, ...]:

@@ -19,6 +19,7 @@ from butler.maids.checking import DIFFS, OBSERVATIONS, Checking, diff_document
 from butler.maids.contract import Finished, Launch, Stop, Tokens
 from butler.maids.events import Emit, tell
 from butler.maids.evidence import ended, fitted, judged, launched
+from butler.maids.issues import issue_template
 from butler.maids.launching.environment import attempt_environment
 from butler.maids.launching.processes import through
 from butler.maids.means import Means
@@ -123,7 +124,9 @@ class Attempting:
         task = self._means.desk.task(run)
         path = self._means.environ.get("PATH", os.defpath)
         profile = merged(maid.verification_profile, task.expect)
-        first = hardened_prompt(task, tree, profile, path=path, redactor=self._means.redactor)
+        ground = self._means.desk.ground(task.project_root)
+        form = issue_template(ground.issue_template_dir, task.intent)
+        first = hardened_prompt(task, tree, profile, path=path, redactor=self._means.redactor, form=form)
         failures = failures_of([one.evidence for one in attempts])
         said = [one.evidence["feedback"] for one in attempts if one.evidence.get("feedback")]
         said += [run.feedback] if run.feedback else []
@@ -154,7 +157,7 @@ class Attempting:
     ) -> Finished:
         tree = Workspace.from_json(run.workspace or {}).tree
         place = self._means.attempt_folder(run, attempt.number)
-        home, temp = place / "home", place / "temp"
+        home, temp, environ = place / "home", place / "temp", self._means.environ_of(run)
         prompt_file = place / "prompt.md"
 
         def make_places() -> None:
@@ -167,13 +170,13 @@ class Attempting:
             async with AsyncExitStack() as stack:
                 access: ProviderAccess | None = None
                 if maid.endpoint is not None and maid.endpoint.proxy and self._means.access is not None:
-                    key = self._means.environ.get(maid.endpoint.api_key_env or "")
+                    key = environ.get(maid.endpoint.api_key_env or "")
                     access = await stack.enter_async_context(
                         self._means.access(maid.endpoint, key, maid.limits, watch.trouble, watch.over_limit)
                     )
                 environment = attempt_environment(
                     maid, attempt_id=attempt.attempt_id, tree=tree, home=home, temp=temp,
-                    environ=self._means.environ, access=access,
+                    environ=environ, access=access,
                 )  # fmt: skip
                 launch = Launch(
                     attempt.attempt_id, maid, self._means.desk.task(run), prompt, prompt_file, tree, home, temp,

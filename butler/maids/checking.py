@@ -119,8 +119,9 @@ class Checking:
                 )  # fmt: skip
             mark = f"{attempt.attempt_id}-check"
             verification = await verify(
-                profile, tree, self._means.desk.registry, environment, mark, wrap=wrap, serving=self._serving
-            )
+                profile, tree, self._means.desk.ground(Path(run.project_root)).registry, environment, mark,
+                wrap=wrap, serving=self._serving,
+            )  # fmt: skip
             return verification, None
         except (ButlerError, OSError) as error:
             return None, f"The checks could not be made: {error}"

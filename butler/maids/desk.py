@@ -12,12 +12,13 @@ from butler.canonical import canonical_json
 from butler.errors import ButlerError
 from butler.maids.conditions import Facts
 from butler.maids.contract import Task
-from butler.maids.projects import resolve_project
+from butler.maids.projects import folder_of_name, project_of, resolve_project
 from butler.maids.routing import Routed, route
 from butler.maids.store import MaidRun, NewMaidRun
 from butler.maids.verify.profile import parse_profile
 from butler.types import Json, Verdict
-from config.maid_types import MaidRegistryFile, RouteDefinition
+from config.maid_types import MaidDefinition, MaidRegistryFile, RouteDefinition
+from config.projects_file import ProjectDefinition
 
 MOST_FORESEEN = 256
 _INTENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
@@ -32,13 +33,25 @@ class Desk:
     Args:
         folder: that of maid_registry.yml.
         gather: None where nothing runs: calls are then routed by their words alone.
+        projects: what single projects bring along; `registry` and `routes` are the house's own (D12).
     """
 
     registry: MaidRegistryFile = field(default_factory=MaidRegistryFile)
     routes: tuple[RouteDefinition, ...] = ()
     folder: Path = Path()
     gather: Gather | None = None
+    projects: tuple[ProjectDefinition, ...] = ()
     _foreseen: OrderedDict[str, Routed | None] = field(default_factory=OrderedDict)
+
+    @property
+    def maids(self) -> tuple[MaidDefinition, ...]:
+        """Every maid, the house's and those of single projects."""
+        return (*self.registry.maids, *(maid for project in self.projects for maid in project.own_maids))
+
+    def ground(self, root: Path) -> ProjectDefinition:
+        """What holds for tasks on a folder: its project, or the house alone."""
+        found = project_of(root, self.projects)
+        return found or ProjectDefinition("", root, self.folder, self.registry, self.routes)
 
     def read(self, args: Json) -> NewMaidRun:
         """The task of a call. Raises ButlerError ``invalid_request`` or ``forbidden`` for what can't be done."""
@@ -50,20 +63,22 @@ class Desk:
         root = self.project(args.get("project_root"))
         expect = args.get("expect")
         if expect is not None:
-            parse_profile(expect, self.registry, self.folder)
+            ground = self.ground(root)
+            parse_profile(expect, ground.registry, ground.folder)
         return NewMaidRun(args["intent"], args["instruction"], str(root), tuple(args.get("constraints") or ()), expect)
 
     def project(self, wanted: str | None) -> Path:
-        """The folder that is meant; the only allowed one where none is named."""
+        """The folder that is meant by a path or a project's name; the only allowed one where none is named."""
         roots = self.registry.project_roots
         if wanted is None and len(roots) != 1:
             said = f"allowed are {', '.join(map(str, roots))}" if roots else "maid_registry.yml allows none"
             raise ButlerError("invalid_request", f"Say which project it is, as `project_root`; {said}.")
-        return resolve_project(str(roots[0]) if wanted is None else wanted, roots)
+        return resolve_project(str(roots[0]) if wanted is None else folder_of_name(wanted, self.projects), roots)
 
     def task(self, run: MaidRun, maid_id: str | None = None) -> Task:
         """The task as launchers and routes see it; `maid_id` where a person named the maid."""
-        expect = parse_profile(run.expect, self.registry, self.folder) if run.expect is not None else None
+        ground = self.ground(Path(run.project_root))
+        expect = parse_profile(run.expect, ground.registry, ground.folder) if run.expect is not None else None
         return Task(
             run.maid_run_id,
             run.intent,
@@ -87,8 +102,9 @@ class Desk:
             raise
         task = Task("", read.intent, read.instruction, Path(read.project_root), read.constraints, None,
                     args.get("maid_id"))  # fmt: skip
-        facts = await self.gather(task) if self.gather is not None else _by_words(args)
-        routed = route(facts, self.routes, self.registry)
+        facts = await self.gather(task) if self.gather is not None else _words(args)
+        ground = self.ground(task.project_root)
+        routed = route(facts, ground.routes, ground.registry)
         self._keep(args, routed)
         return routed
 
@@ -105,11 +121,16 @@ class Desk:
         key = canonical_json(args)
         try:
             seen = key in self._foreseen
-            routed = self._foreseen[key] if seen else route(_by_words(args), self.routes, self.registry)
+            routed = self._foreseen[key] if seen else self._by_words(args)
         except ButlerError:
             return "allow"
         return routed.maid.launch_verdict if routed is not None and routed.maid is not None else "allow"
 
+    def _by_words(self, args: Json) -> Routed:
+        ground = self.ground(self.project(args.get("project_root"))) if self.projects else None
+        routes, registry = (ground.routes, ground.registry) if ground else (self.routes, self.registry)
+        return route(_words(args), routes, registry)
 
-def _by_words(args: Json) -> Facts:
+
+def _words(args: Json) -> Facts:
     return Facts(str(args.get("intent", "")), str(args.get("instruction", "")), maid_id=args.get("maid_id"))

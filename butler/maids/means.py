@@ -62,13 +62,17 @@ class Means:
         """Where everything of a task lives."""
         return self.folder / run.maid_run_id
 
+    def environ_of(self, run: MaidRun) -> Mapping[str, str]:
+        """The variables from which the maid of a task gets those that its row names: its project's win (D12)."""
+        return {**self.environ, **self.desk.ground(Path(run.project_root)).variables}
+
     def attempt_folder(self, run: MaidRun, number: int) -> Path:
         """Home, temp and prompt of one attempt, outside of its tree."""
         return self.folder_of(run) / f"attempt-{number}"
 
     def maid_of(self, run: MaidRun) -> MaidDefinition:
         """The maid of a task. Raises ButlerError when it is not in the registry any more."""
-        maid = self.desk.registry.maid(run.maid_id or "")
+        maid = self.desk.ground(Path(run.project_root)).registry.maid(run.maid_id or "")
         if maid is None or not maid.enabled:
             raise ButlerError("not_found", f"The maid {run.maid_id!r} is not in maid_registry.yml any more.")
         return maid

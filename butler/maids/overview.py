@@ -8,6 +8,7 @@ from pathlib import Path
 from butler.maids.facts import find_program, health_of, missing_variables
 from butler.types import Json
 from config.maid_types import Adoption, MaidDefinition, MaidRegistryFile, RouteDefinition
+from config.projects_file import ProjectDefinition
 
 
 def maid_documents(
@@ -66,6 +67,24 @@ def _names(maid: MaidDefinition) -> list[str]:
 def root_documents(registry: MaidRegistryFile) -> list[Json]:
     """Every project root, and whether there is such a folder."""
     return [{"path": str(root), "exists": root.is_dir()} for root in registry.project_roots]
+
+
+def project_documents(projects: Iterable[ProjectDefinition]) -> list[Json]:
+    """Every project for JSON; of its variables the names alone (D12)."""
+    return [
+        {
+            "name": one.name, "project_root": str(one.project_root), "exists": one.project_root.is_dir(),
+            "config_dir": _shown(one.config_dir), "env_path": _shown(one.env_path),
+            "variables": sorted(one.variables), "issue_template_dir": _shown(one.issue_template_dir),
+            "session_logs_dir": _shown(one.session_logs_dir), "maids": [maid.maid_id for maid in one.own_maids],
+            "source": one.source,
+        }
+        for one in projects
+    ]  # fmt: skip
+
+
+def _shown(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def warnings(

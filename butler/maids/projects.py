@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from butler.errors import ButlerError
+from config.projects_file import ProjectDefinition, unknown_project
 
 
 def resolve_project(text: str, roots: Iterable[Path]) -> Path:
@@ -43,3 +44,24 @@ def resolve_project(text: str, roots: Iterable[Path]) -> Path:
     if not is_folder:
         raise ButlerError("invalid_request", f"The project {text!r} is no folder.")
     return path
+
+
+def project_of(path: Path, projects: Iterable[ProjectDefinition]) -> ProjectDefinition | None:
+    """The project that a folder belongs to, the innermost one; None where projects.yml says nothing of it (D12)."""
+    around = [project for project in projects if path.is_relative_to(project.project_root)]
+    return max(around, key=lambda project: len(project.project_root.parts), default=None)
+
+
+def folder_of_name(text: str, projects: Iterable[ProjectDefinition]) -> str:
+    """The folder of a project that is called by its name; a path stays as it is.
+
+    Raises:
+        ButlerError: ``invalid_request`` for a name that no project has, where there are projects.
+    """
+    projects = tuple(projects)
+    if not projects or "/" in text or text.startswith("~"):
+        return text
+    found = next((project for project in projects if project.name == text), None)
+    if found is None:
+        raise ButlerError("invalid_request", unknown_project(text, projects))
+    return str(found.project_root)

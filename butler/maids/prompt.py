@@ -26,6 +26,7 @@ _FORBIDDEN = """\
 - Do not commit, push, switch branches or change the history. Leave your changes in the files.
 - Do not weaken, skip or delete tests or checks to make them pass.
 - Do not print tool calls as text, and do not repeat a call that gave you nothing new."""
+_FORM = "What it asks of every task holds for this one too; where it contradicts the task, the task counts."
 _CLOSING = """\
 When everything is done, end with one or two sentences on what you changed. Your word is no proof: others run the checks
 from outside and look at every changed line. If you can't do it, say plainly what is in the way."""
@@ -47,7 +48,9 @@ SUBSTITUTES: Mapping[str, str] = {
 """Programs that agents like to call, and what to use where one is not there."""
 
 
-def hardened_prompt(task: Task, tree: Path, profile: VerificationProfile, *, path: str, redactor: Redactor) -> str:
+def hardened_prompt(
+    task: Task, tree: Path, profile: VerificationProfile, *, path: str, redactor: Redactor, form: str = ""
+) -> str:
     """Say everything that a maid has to know at its first attempt.
 
     Args:
@@ -55,12 +58,15 @@ def hardened_prompt(task: Task, tree: Path, profile: VerificationProfile, *, pat
         profile: all checks that will be made, those of the maid's row and of the caller.
         path: the PATH that the maid will have, by which missing programs are known; empty: they are not looked for.
         redactor: masks secrets that the caller may have written into the task.
+        form: the project's template for such tasks, if it has one.
     """
     parts = [
         _OPENING,
         f"# Project root\n{tree}\nIt is your working directory. Use paths relative to it.",
         f"# Task\nIntent: {one_line(task.intent)}\nWhat the person wants:\n{delimited('task', task.instruction)}",
     ]
+    if form:
+        parts.append(f"# The project's form for such tasks\n{_FORM}\n{delimited('form', form)}")
     if task.constraints:
         listed = "\n".join(f"- {_indented(constraint)}" for constraint in task.constraints)
         parts.append(f"# Constraints\n{listed}")

@@ -27,6 +27,7 @@ from butler.maids.permissions import Waking, is_request_of
 from butler.maids.progress import Bounds, Next, next_step
 from butler.maids.reporting import told
 from butler.maids.reviewing import Reviewing
+from butler.maids.sessionlogs import write_session_log
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.verify.profile import merged
 from butler.maids.worktree import Workspace, leftovers, mend, prepare
@@ -67,7 +68,7 @@ class Supervisor:
     async def open(self, action: Action, person: Principal, emit: Emit) -> MaidRun | None:
         """The task of a begun call; None when it can't be carried out, which the ledger then says."""
         args = action.run_args if action.run_args is not None else action.args
-        if not any(maid.enabled for maid in self.means.desk.registry.maids):
+        if not any(maid.enabled for maid in self.means.desk.maids):
             await self._database.write(partial(_refused, action=action, why=NO_MAIDS, status="not_delegated"))
             return None
         try:
@@ -221,6 +222,7 @@ class Supervisor:
 
         run, action = await self._database.write(transaction)
         tell(emit, run, None, run.status, run.reason)
+        await self._keep_record(run)
         await self.clean(run)
         return action
 
@@ -241,11 +243,20 @@ class Supervisor:
 
     async def tidy(self, run_id: str) -> None:
         """Clean up after the tasks of a run that has ended; costs next to nothing where no task has a folder."""
-        if not self._has_folders():
+        records = any(project.session_logs_dir for project in self.means.desk.projects)
+        if not records and not self._has_folders():
             return
         for run in await self._database.read(partial(store.of_run, run_id=run_id)):
             if run.is_over:
+                await self._keep_record(run)
                 await self.clean(run)
+
+    async def _keep_record(self, run: MaidRun) -> None:
+        """Write what came of a task where its project wants it (D12)."""
+        folder = self.means.desk.ground(Path(run.project_root)).session_logs_dir
+        if folder is not None:
+            attempts = await self._database.read(partial(store.attempts_of, maid_run_id=run.maid_run_id))
+            await write_session_log(folder, run, attempts, self.means.redactor)
 
     def _has_folders(self) -> bool:
         try:

@@ -33,7 +33,8 @@ DELEGATE_SCHEMA: Json = {
         },
         "project_root": {
             "type": "string", "minLength": 1, "maxLength": 4096,
-            "description": "The absolute path of the project. May be left out where only one is allowed.",
+            "description": "The absolute path of the project, or its name in projects.yml. May be left out where only "
+            "one is allowed.",
         },
         "constraints": {**_TEXTS, "description": "What must not happen or change."},
         "expect": {

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -31,8 +32,16 @@ def butler() -> None:
 
 
 @app.command()
-def serve() -> None:
+def serve(
+    config_dir: Annotated[
+        Path | None, typer.Option(help="The folder of the configuration, as BUTLER_CONFIG_DIR.")
+    ] = None,
+    env_path: Annotated[Path | None, typer.Option(help="The file of variables in place of .env.")] = None,
+) -> None:
     """Start the server, as `python server.py` does."""
+    for name, path in (("BUTLER_CONFIG_DIR", config_dir), ("BUTLER_ENV_PATH", env_path)):
+        if path is not None:
+            os.environ[name] = str(path.expanduser().absolute())
     program = Path(__file__).resolve().parent.parent.parent / "server.py"
     sys.stdout.flush()
     # Replacing this process keeps signals, exit status and working directory as they are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,8 +17,8 @@ from butler.errors import ButlerError
 from butler.maids.conditions import Facts, needs_files
 from butler.maids.evaluation.records import adoption_of_all
 from butler.maids.facts import health_of_all, project_files
-from butler.maids.overview import maid_documents, root_documents, warnings
-from butler.maids.projects import resolve_project
+from butler.maids.overview import maid_documents, project_documents, root_documents, warnings
+from butler.maids.projects import project_of, resolve_project
 from butler.maids.routing import Routed, Tried
 from butler.maids.routing import route as find_route
 from butler.types import Json
@@ -26,6 +26,7 @@ from config.environment import read_environment
 from config.maid_types import Adoption, MaidRegistryFile, RouteDefinition
 from config.maids_file import read_maids_file
 from config.problems import ConfigError, Problem
+from config.projects_file import ProjectDefinition, read_projects_file
 from config.routes_file import read_routes_file
 from config.settings import Settings, load_settings
 from service.cli.common import open_database
@@ -33,6 +34,7 @@ from service.cli.evaluate import evaluate_maid
 from service.cli.exits import USAGE
 from service.cli.maids_remote import run, show
 from service.cli.plain import json_document, visible
+from service.cli.projects import folder_of, lines_of
 
 NONE = "\u2013"
 COLUMNS = ("maid", "kind", "model", "provider", "enabled", "routes", "adoption", "program", "environment")
@@ -56,6 +58,7 @@ class Read:
     problems: tuple[Problem, ...]
     environ: Mapping[str, str]
     adoption: Mapping[str, Adoption]
+    projects: tuple[ProjectDefinition, ...] = ()
 
     def sound(self) -> Read:
         """This. Raises ConfigError where there are faults."""
@@ -66,7 +69,16 @@ class Read:
     def document(self) -> Json:
         """The maids and project roots for JSON."""
         maids = maid_documents(self.registry, self.routes, self.environ, self.adoption)
-        return {"maids": maids, "project_roots": root_documents(self.registry)}
+        for one in self.projects:
+            own = replace(one.registry, maids=one.own_maids)
+            maids += maid_documents(own, one.routes, {**self.environ, **one.variables}, self.adoption)
+        projects = project_documents(self.projects)
+        return {"maids": maids, "project_roots": root_documents(self.registry), "projects": projects}
+
+    def ground(self, folder: Path | None) -> ProjectDefinition:
+        """What holds for tasks on a folder: its project, or the house alone."""
+        found = project_of(folder, self.projects) if folder is not None else None
+        return found or ProjectDefinition("", folder or Path(), Path(), self.registry, self.routes)
 
 
 def known_adoption(settings: Settings) -> Mapping[str, Adoption]:
@@ -93,7 +105,14 @@ def read_files() -> Read:
         routes, more = read_routes_file(path, None if problems else registry)
     except ConfigError as error:
         more = error.problems
-    return Read(registry, routes, (*problems, *more), read_environment().values, known_adoption(settings))
+    projects: tuple[ProjectDefinition, ...] = ()
+    try:
+        projects, last = read_projects_file(settings.config_dir / "projects.yml", registry, routes)
+    except ConfigError as error:
+        last = error.problems
+    # A registry with faults lacks maids and roots that projects may name.
+    found = (*problems, *more, *(() if problems else last))
+    return Read(registry, routes, found, read_environment().values, known_adoption(settings), projects)
 
 
 @maids_app.command("list")
@@ -134,7 +153,7 @@ def route(
     intent: Annotated[str, typer.Argument(help="The intent of a task.")],
     instruction: Annotated[str, typer.Option(help="What is to be done; its length counts.")] = "",
     project: Annotated[
-        Path | None, typer.Option(exists=True, file_okay=False, help="The folder that the task is about.")
+        str | None, typer.Option(help="The folder that the task is about, or its project's name.")
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option("--param", help="A parameter of the task.", metavar="NAME=VALUE")
@@ -148,13 +167,13 @@ def route(
     notes = []
     folder = None
     if project is not None:
-        folder = project.resolve()
+        folder = folder_of(project, read.projects)
         try:
             resolve_project(str(folder), read.registry.project_roots)
         except ButlerError as error:
             notes.append(f"such a task would be refused: {error.detail}")
-    files = None
-    if folder is not None and any(needs_files(item) for item in read.routes if item.intent == intent):
+    files, ground = None, read.ground(folder)
+    if folder is not None and any(needs_files(item) for item in ground.routes if item.intent == intent):
         files = asyncio.run(project_files(folder))
     facts = Facts(
         intent,
@@ -162,11 +181,11 @@ def route(
         folder,
         files,
         parameters,
-        health=health_of_all(read.registry, read.environ),
+        health=health_of_all(ground.registry, {**read.environ, **ground.variables}),
         adoption=read.adoption,
         maid_id=maid,
     )
-    routed = find_route(facts, read.routes, read.registry)
+    routed = find_route(facts, ground.routes, ground.registry)
     if as_json:
         print(json_document({**routed.document(), "notes": notes}))
     else:
@@ -210,6 +229,8 @@ def _print(document: Json) -> None:
         print("There are no maids.")
     for root in document["project_roots"]:
         print(visible(f"project root: {root['path']}{'' if root['exists'] else ' (there is no such folder)'}"))
+    for line in lines_of(document["projects"]):
+        print(line)
 
 
 def _cells(maid: Json) -> Iterable[str]:

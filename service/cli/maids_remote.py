@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.exits import DONE, FAILED, PARKED, REFUSED, USAGE
 from service.cli.plain import json_document, visible, visible_lines
+from service.cli.projects import as_sent
 from service.cli.remote import Remote, remote
 
 STATUS_OF_TASK = {"succeeded": DONE, "running": DONE, "waiting_approval": PARKED, "not_delegated": REFUSED}
@@ -25,7 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 def run(
     intent: Annotated[str, typer.Argument(help="What kind of work it is, as routes name it.")],
     text: Annotated[str, typer.Argument(help="The task; - reads it from standard input.")],
-    project: Annotated[Path, typer.Option("--project", help="The project's folder.")] = Path(),
+    project: Annotated[str, typer.Option("--project", help="The project's folder, or its name in projects.yml.")] = ".",
     constraint: Annotated[list[str] | None, typer.Option("--constraint", help="What must not happen.")] = None,
     maid: Annotated[str | None, typer.Option("--maid", help="The maid, in place of what the routes say.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is over or waits for a person.")] = False,
@@ -34,7 +34,7 @@ def run(
     """Delegate a task to a maid of the running server."""
     body: Json = {
         "intent": intent, "instruction": sys.stdin.read() if text == "-" else text,
-        "project_root": str(project.expanduser().absolute()),
+        "project_root": as_sent(project),
     }  # fmt: skip
     if constraint:
         body["constraints"] = constraint
