@@ -8,6 +8,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PROGRESS_SECONDS = 5.0
+CHAT_SECONDS = 45.0
+"""How long `chat` waits for a turn; clients give up after a minute by default."""
 Progress = Callable[[float, str], Awaitable[None]]
 """Tells a client that a call goes on: seconds so far, and a sentence."""
 

@@ -69,6 +69,8 @@ def mcp_routes() -> APIRouter:
             return _refusal(PARSE_ERROR, error.detail)
         if not isinstance(read, dict) or read.get("jsonrpc") != "2.0":
             return _refusal(INVALID_REQUEST, "Send one JSON-RPC 2.0 message, an object; batches are not taken.")
+        if "id" in read and (isinstance(read["id"], bool) or not isinstance(read["id"], str | int)):
+            return _refusal(INVALID_REQUEST, "The id of a message is text or a whole number.")
         await serving.begin(service_of(request))
         return _Handed(serving, body, streamed=_wants_progress(read, request.headers))
 

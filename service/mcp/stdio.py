@@ -19,9 +19,8 @@ from butler.types import Json
 from service.cli.place import Place, find_place
 from service.mcp.answers import Answer, refused
 from service.mcp.offer import OFFERS, RUN_PREFIX
-from service.mcp.patience import patiently
+from service.mcp.patience import CHAT_SECONDS, patiently
 from service.mcp.protocol import Context, make_server
-from service.mcp.tools import CHAT_SECONDS
 
 ANSWER_SECONDS = CHAT_SECONDS + 15.0
 HEADERS = {"Accept": "application/json", "MCP-Protocol-Version": "2025-11-25"}

@@ -17,11 +17,9 @@ from service.maids import MaidService
 from service.mcp import bodies
 from service.mcp.answers import Answer, begun, decided, listed, stood, task
 from service.mcp.bodies import read_arguments
-from service.mcp.patience import Progress, patiently
+from service.mcp.patience import CHAT_SECONDS, Progress, patiently
 
 VIA = "mcp"
-CHAT_SECONDS = 45.0
-"""How long `chat` waits for a turn; clients give up after a minute by default."""
 MOST_LISTED = 100
 
 

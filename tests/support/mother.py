@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("service", "service.cli", "service.http", "service.notify", "butler.storage")
+PACKAGES = ("service", "service.cli", "service.http", "service.mcp", "service.notify", "butler.storage")
 LATE = (
     "alembic.command",
     "butler.maids.acp.attempt",
     "encodings.idna",
     "httpx2",
+    "mcp.server.streamable_http_manager",
     "openai.resources.chat.completions",
     "rich.table",
     "sqlite3",
@@ -46,7 +47,8 @@ class Job:
 def preload() -> None:
     """Import all that the programs need; nothing of it may start a thread, which no fork takes along."""
     importlib.import_module("server")
-    assert "acp" not in sys.modules, "the server imports the agents' SDK before it is needed: a second for every start"
+    early = {"acp", "mcp"} & set(sys.modules)
+    assert not early, f"the server imports {early} before it is needed: a second for every start"
     for name in PACKAGES:
         package = importlib.import_module(name)
         for module in pkgutil.iter_modules(package.__path__, f"{name}."):
