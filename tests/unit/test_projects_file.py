@@ -128,7 +128,8 @@ def test_the_innermost_project_around_a_folder_counts(folder: list[str], places:
     ]
     found = project_of(Path("/", *folder), projects)
     around = [one for one in places if folder[: len(one)] == list(one)]
-    assert (found.name if found else None) == ("/".join(max(around, key=lambda one: len(tuple(one)))) if around else None)
+    inner = max(around, key=lambda one: len(tuple(one)), default=None)
+    assert (found.name if found else None) == (None if inner is None else "/".join(inner))
 
 
 def test_a_name_is_a_name_only_where_there_are_projects(tmp_path: Path) -> None:
