@@ -23,6 +23,8 @@ T = TypeVar("T")
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 REGISTRY, ROUTES = "maid_registry.yml", "intent_maid_routes.yml"
 MOST_ENV_BYTES = 256 * 1024
+THE_SERVERS = ("PATH",)
+"""Which programs are found is not for a file of the project to say."""
 
 
 class ProjectEntry(Entry):
@@ -223,8 +225,8 @@ class _Reader:
             if binding.error or (binding.key is not None and binding.value is None):
                 line = binding.original.line
                 self.elsewhere.append(Problem(file, line, binding.key or "line", "expected NAME=value"))
-            elif binding.key is not None and binding.value is not None:
-                found[binding.key] = binding.value
+            elif binding.key not in (None, *THE_SERVERS) and binding.value is not None:
+                found[str(binding.key)] = binding.value
         return found
 
 

@@ -38,7 +38,9 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
                           "result": problem})  # fmt: skip
             continue
         if name == DELEGATE and faculties.maids is not None:
+            args = faculties.maids.meant(args)
             await faculties.maids.foresee(args)
+            shown_call = shown_args(name, args, faculties.tools, faculties.redactor)
         tool = faculties.tools.get(name)
         digest = tool.digest if tool else ""
         proposals.append(Proposal(raw["id"], position, name, args, title_of(name, shown_call), digest))

@@ -73,6 +73,7 @@ class MaidService:
         if faults := tools.validate(DELEGATE, args):
             raise ButlerError("invalid_request", f"The task can't be delegated: {'; '.join(faults)}")
         desk = self._supervisor().means.desk
+        args = desk.meant(args)
         task = desk.read(args)
         await desk.foresee(args)
         message = f"/{DELEGATE} {json.dumps(args, ensure_ascii=False)}"

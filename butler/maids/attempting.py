@@ -157,7 +157,7 @@ class Attempting:
     ) -> Finished:
         tree = Workspace.from_json(run.workspace or {}).tree
         place = self._means.attempt_folder(run, attempt.number)
-        home, temp, environ = place / "home", place / "temp", self._means.environ_of(run)
+        home, temp, environ = place / "home", place / "temp", self._means.environ_of(run, maid)
         prompt_file = place / "prompt.md"
 
         def make_places() -> None:

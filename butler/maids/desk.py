@@ -53,8 +53,21 @@ class Desk:
         found = project_of(root, self.projects)
         return found or ProjectDefinition("", root, self.folder, self.registry, self.routes)
 
+    def meant(self, args: Json) -> Json:
+        """A call with the folder in place of a project's name, so that rules, grants and people see the folder.
+
+        Raises:
+            ButlerError: ``invalid_request`` for a name that no project has.
+        """
+        wanted = args.get("project_root")
+        return {**args, "project_root": folder_of_name(wanted, self.projects)} if isinstance(wanted, str) else args
+
     def read(self, args: Json) -> NewMaidRun:
-        """The task of a call. Raises ButlerError ``invalid_request`` or ``forbidden`` for what can't be done."""
+        """The task of a call, whose project is a folder by now.
+
+        Raises:
+            ButlerError: ``invalid_request`` or ``forbidden`` for what can't be done.
+        """
         if _INTENT.fullmatch(args["intent"]) is None:
             raise ButlerError("invalid_request", "The intent must be one word, such as implement.")
         words = [args["instruction"], *(args.get("constraints") or ())]
@@ -68,12 +81,15 @@ class Desk:
         return NewMaidRun(args["intent"], args["instruction"], str(root), tuple(args.get("constraints") or ()), expect)
 
     def project(self, wanted: str | None) -> Path:
-        """The folder that is meant by a path or a project's name; the only allowed one where none is named."""
+        """The folder that is meant; the only allowed one where none is named."""
         roots = self.registry.project_roots
         if wanted is None and len(roots) != 1:
             said = f"allowed are {', '.join(map(str, roots))}" if roots else "maid_registry.yml allows none"
             raise ButlerError("invalid_request", f"Say which project it is, as `project_root`; {said}.")
-        return resolve_project(str(roots[0]) if wanted is None else folder_of_name(wanted, self.projects), roots)
+        if wanted is not None and (folder := folder_of_name(wanted, self.projects)) != wanted:
+            # Rules have spoken on the arguments as they are: a name that comes in later would get past them.
+            raise ButlerError("invalid_request", f"Write the project's folder here, {folder}, in place of its name.")
+        return resolve_project(str(roots[0]) if wanted is None else wanted, roots)
 
     def task(self, run: MaidRun, maid_id: str | None = None) -> Task:
         """The task as launchers and routes see it; `maid_id` where a person named the maid."""

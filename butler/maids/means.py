@@ -62,9 +62,11 @@ class Means:
         """Where everything of a task lives."""
         return self.folder / run.maid_run_id
 
-    def environ_of(self, run: MaidRun) -> Mapping[str, str]:
-        """The variables from which the maid of a task gets those that its row names: its project's win (D12)."""
-        return {**self.environ, **self.desk.ground(Path(run.project_root)).variables}
+    def environ_of(self, run: MaidRun, maid: MaidDefinition) -> Mapping[str, str]:
+        """The server's variables, over which its project's win that the maid's row names (D12)."""
+        names = {*maid.env, maid.endpoint.api_key_env if maid.endpoint is not None else None}
+        own = self.desk.ground(Path(run.project_root)).variables
+        return {**self.environ, **{name: value for name, value in own.items() if name in names}}
 
     def attempt_folder(self, run: MaidRun, number: int) -> Path:
         """Home, temp and prompt of one attempt, outside of its tree."""

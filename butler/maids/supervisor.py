@@ -52,6 +52,14 @@ class Supervisor:
 
     # The call.
 
+    def meant(self, args: Json) -> Json:
+        """A call with the folder in place of a project's name; a name that there is not is told when it runs."""
+        try:
+            return self.means.desk.meant(args)
+        except ButlerError as error:
+            log.info("delegate_not_possible", code=error.code, detail=error.detail)
+            return args
+
     async def foresee(self, args: Json) -> None:
         """Look where a call would go before its verdict is asked for; what is wrong with it is told when it runs."""
         try:

@@ -16,6 +16,7 @@ from mcp.server.stdio import stdio_server
 
 from butler.errors import ButlerError, ConfigError
 from butler.types import Json
+from config.environment import Environment
 from service.cli.place import Place, find_place
 from service.mcp.answers import Answer, refused
 from service.mcp.offer import OFFERS, RUN_PREFIX
@@ -24,6 +25,8 @@ from service.mcp.protocol import Context, make_server
 
 ANSWER_SECONDS = CHAT_SECONDS + 15.0
 HEADERS = {"Accept": "application/json", "MCP-Protocol-Version": "2025-11-25"}
+TOLD = ("BUTLER_URL", "BUTLER_TOKEN", "BUTLER_INSECURE")
+DEFAULT_URL = "http://127.0.0.1:8710"
 _numbers = count(1)
 
 
@@ -65,7 +68,7 @@ async def _read(_: Context, run_id: str) -> Json:
 async def _ask(method: str, params: Json) -> Json:
     """One request to `/mcp`; gives its result. Raises ButlerError: the server's, or one that says why none came."""
     try:
-        place = find_place()
+        place = where()
     except ConfigError as error:
         raise ButlerError("invalid_request", error.detail) from None
     body = {"jsonrpc": "2.0", "id": next(_numbers), "method": method, "params": params}
@@ -89,6 +92,18 @@ async def _ask(method: str, params: Json) -> Json:
                 "been carried out or not: look with approvals_list or maid_run_status.",
             ) from None
     return _result(response, place)
+
+
+def where() -> Place:
+    """Which Butler, and as whom.
+
+    With a token in the process environment, no file of the folder has a say: it is somebody's project, whose ``.env``
+    could send the token elsewhere. Raises ButlerError and ConfigError as `find_place`.
+    """
+    told = {name: os.environ[name] for name in TOLD if os.environ.get(name)}
+    if "BUTLER_TOKEN" not in told:
+        return find_place()
+    return find_place(Environment({"BUTLER_URL": DEFAULT_URL, **told}, "environment", {}))
 
 
 def _result(response: httpx.Response, place: Place) -> Json:

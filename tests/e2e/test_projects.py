@@ -16,14 +16,15 @@ from tests.support.mcp_calls import refusal, tool
 from tests.support.polling import wait_until
 from tests.support.projects import make_project
 from tests.support.scripted_model import ScriptedModel
-from tests.support.server import ButlerServer
+from tests.support.server import ButlerServer, MakeButler
 
 SECRET = "sesame-of-the-shop"
 OWN = """\
 import os, sys
 from pathlib import Path
-got = [os.environ.get(name, "nothing") for name in ("FLAVOUR", "SHOP_TOKEN", "OTHER")]
+got = [os.environ.get(name, "nothing") for name in ("FLAVOUR", "SHOP_TOKEN", "OTHER", "LANG")]
 Path(sys.argv[1], "out.txt").write_text("own " + " ".join(got[::2]) + "\\n")
+assert got[3] == "C.UTF-8" and os.environ["PATH"] != "/nowhere"
 print("token", got[1])
 """
 TEMPLATE = "---\nname: Formatting\nlabels: [chore]\n---\nEvery file ends with a line end.\n"
@@ -36,7 +37,9 @@ class Shop(MaidShop):
         super().__init__(server)
         self.house_project, self.project = self.project, server.home / "shops" / "corner"
         make_project(self.project, {"readme.txt": "a shop\n", ".forms/format.md": TEMPLATE, ".gitignore": ".env\n"})
-        (self.project / ".env").write_text(f"FLAVOUR=vanilla\nSHOP_TOKEN={SECRET}\nOTHER=not listed\n")
+        (self.project / ".env").write_text(
+            f"FLAVOUR=vanilla\nSHOP_TOKEN={SECRET}\nOTHER=not listed\nLANG=xx\nPATH=/nowhere\n"
+        )
         self.logs = server.home / "logs"
         self.own = server.config / "corner"
         self.own.mkdir()
@@ -130,6 +133,27 @@ def test_as_a_command_in_a_talk_too(shop: Shop, owner: Client) -> None:
     shop.check(owner, newest(owner))
 
 
+def test_a_rule_on_a_folder_holds_for_the_name_too_and_people_see_the_folder(
+    make_butler: MakeButler, model: ScriptedModel
+) -> None:
+    shop = Shop(make_butler())
+    row = {"tool": "delegate", "args": {"project_root": f"{shop.server.home}/shops/*"}}
+    shop.server.workshop.write_policy({"name": "ask-first", "verdict": "approve", "reason": "A shop", **row})
+    owner = shop.server.start().client()
+    call = {"intent": "format", "instruction": "good work", "project_root": "corner"}
+    typed = owner.chat(f"/delegate {json.dumps(call)}")
+    [asked] = typed["approvals"]
+    assert (asked["tool"], asked["rule"]) == ("delegate", "ask-first")
+    assert asked["args"]["project_root"] == str(shop.project)
+    assert owner.post(f"/approvals/{asked['action_id']}", {"decision": "edit", "args": call}).status_code == 200
+    assert "in place of its name" in owner.when_run(typed["run_id"], "done")["reply"]
+    begun = tool(owner, "delegate", **call)
+    [waiting] = when_task(owner, begun["maid_run_id"], "waiting_approval")["approvals"]
+    assert (waiting["rule"], waiting["args"]["project_root"]) == ("ask-first", str(shop.project))
+    unknown = owner.chat('/delegate {"intent": "format", "instruction": "good", "project_root": "cornr"}')
+    assert "did you mean 'corner'" in unknown["reply"]
+
+
 def test_another_project_knows_nothing_of_it(shop: Shop, owner: Client) -> None:
     ids = shop.begin(owner, "good work", project_root=str(shop.house_project))
     task = when_task(owner, ids["maid_run_id"], "waiting_approval", "failed")
@@ -167,7 +191,7 @@ def test_a_name_that_no_project_has_is_refused_with_those_that_there_are(
 def test_the_command_line_shows_projects_and_routes_by_them(shop: Shop) -> None:
     said: Json = json.loads(shop.server.cli("maids", "list", "--json").stdout)
     [shown] = said["projects"]
-    assert shown["variables"] == ["FLAVOUR", "OTHER", "SHOP_TOKEN"] and SECRET not in json.dumps(said)
+    assert shown["variables"] == ["FLAVOUR", "LANG", "OTHER", "SHOP_TOKEN"] and SECRET not in json.dumps(said)
     assert [maid["maid_id"] for maid in said["maids"]] == ["scripted", "hasty", "own"]
     assert "project corner: " in shop.server.cli("maids", "check").stdout
     asked = ("maids", "route", "format", "--instruction", "a longer one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from service.mcp.answers import stood
 from service.mcp.bodies import BODIES, read_arguments
 from service.mcp.offer import OFFERS, Offer
 from service.mcp.patience import patiently
+from service.mcp.stdio import DEFAULT_URL, TOLD, where
 from service.mcp.tools import Tools
 
 CONTRACT = {
@@ -143,3 +145,19 @@ async def test_a_long_turn_comes_back_as_running_with_where_to_look(monkeypatch:
 def test_an_outcome_reads_like_what_it_is(status: str, more: dict[str, Any], said: str) -> None:
     outcome = {"run_id": "r", "status": status, "reply": "", "error": None, **more}
     assert said in stood(outcome, []).text
+
+
+def test_the_files_of_a_folder_send_no_token_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in TOLD:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".env").write_text(
+        "BUTLER_URL=https://evil.example\nBUTLER_HOST=evil.example\nBUTLER_TOKEN=of-the-file\n"
+    )
+    assert where().url == "https://evil.example" and where().token.get_secret_value() == "of-the-file"
+    monkeypatch.setenv("BUTLER_TOKEN", "my-own")
+    assert (where().url, where().token.get_secret_value()) == (DEFAULT_URL, "my-own")
+    monkeypatch.setenv("BUTLER_URL", "https://butler.example/")
+    assert where().url == "https://butler.example"
+    (tmp_path / ".env").write_text("not an assignment\n")
+    assert where().url == "https://butler.example"

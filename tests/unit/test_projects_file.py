@@ -48,7 +48,7 @@ def faults(place: Path, text: str) -> list[str]:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "work" / "shop" / "forms").mkdir(parents=True)
-    (tmp_path / "work" / "shop" / ".env").write_text("export A=1\n\nB='two words'\n")
+    (tmp_path / "work" / "shop" / ".env").write_text("export A=1\n\nB='two words'\nPATH=/evil\n")
     (tmp_path / "config" / "own").mkdir(parents=True)
     (tmp_path / "config" / "own" / "maid_registry.yml").write_text(OWN)
     (tmp_path / "config" / "own" / "intent_maid_routes.yml").write_text("routes: [{intent: work, maid_id: own}]\n")
