@@ -256,7 +256,7 @@ class Link:
     async def settled(self, seconds: float = PREPARE_SECONDS) -> None:
         """Wait until it is known whether the server is there; one that is down is tried once more, if not just now."""
         with anyio.move_on_after(seconds):
-            while self.state != "connected" or self._told.ended.is_set():
+            while self.state != "connected" or self._told.ended.is_set() or self._dispatcher is None:
                 if self.state == "down":
                     if self._failures and anyio.current_time() - self._failed_at < FRESH_SECONDS:
                         return

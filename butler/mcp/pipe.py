@@ -136,9 +136,9 @@ class _Program:
 
     async def end(self, process: asyncio.subprocess.Process) -> None:
         """Let it go by itself, tell it to, then make it: the whole group, and what left the group."""
+        closed, by_itself = self._closed, False
         if process.stdin is not None:
             process.stdin.close()
-        by_itself = False
         for number, seconds in ((None, LEAVE_SECONDS), (signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, TERM_SECONDS)):
             if number is not None:
                 _kill_group(process.pid, number)
@@ -146,7 +146,7 @@ class _Program:
                 await _exited(process)
                 by_itself = number is None
                 break
-        if self._closed:
+        if closed:
             self._told.note(_ending(process.returncode or 0) if by_itself else "it closed its output")
         self._told.words = " ".join(bytes(self._words).decode("utf-8", "replace").split())[-500:]
         _kill_group(process.pid, signal.SIGKILL)
