@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,8 +12,6 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import structlog
 
 from butler.mcp.catalog import Catalog, LeftOut, spec_of
 from butler.mcp.limits import LOOK_SECONDS, PREPARE_SECONDS, STOP_SECONDS
@@ -24,7 +23,6 @@ from config.mcp_file import McpServerDefinition
 if TYPE_CHECKING:
     from butler.mcp.link import Link
 
-log = structlog.get_logger("butler.mcp")
 HOUSE = "BUTLER_MCP_HOUSE"
 
 
@@ -62,7 +60,7 @@ class McpServers:
         self._registry: ToolRegistry | None = None
         self._redefined: Callable[[], Awaitable[None]] | None = None
         self._began = asyncio.Event()
-        self._look_over = False
+        self._look_until: float | None = None
         self._changing = asyncio.Lock()
 
     def bring_into(self, registry: ToolRegistry) -> None:
@@ -77,9 +75,9 @@ class McpServers:
             redefined: is called after every change of the tools, when the registry has them.
         """
         self._redefined = redefined
+        self._look_until = time.monotonic() + LOOK_SECONDS
         wanted = [one for one in self._definitions.values() if one.enabled]
         if not wanted:
-            self._look_over = True
             self._began.set()
             return
         if any(one.command is not None for one in wanted):
@@ -152,17 +150,16 @@ class McpServers:
             await link.settled()
 
     async def look(self) -> None:
-        """Wait once, and not for long, for servers that come up with Butler."""
-        if self._look_over:
-            return
-        try:
-            async with asyncio.timeout(LOOK_SECONDS):
+        """Wait for servers that come up with Butler, in its first seconds and no later."""
+        if self._look_until is None:
+            self._look_until = time.monotonic() + LOOK_SECONDS
+        left = self._look_until - time.monotonic()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(left, 0)):
                 await self._began.wait()
                 for link in self._links.values():
-                    await link.settled(LOOK_SECONDS)
-        except TimeoutError:
-            log.info("mcp_servers_still_starting")
-        self._look_over = True
+                    if link.state == "starting":
+                        await link.settled(max(left, 0))
 
     def absence(self, name: str) -> str | None:
         """Why there is no tool of that name, if a server of mcp.json would bring it."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 MODE = sys.argv[1]
 LOG = sys.argv[2] if len(sys.argv) > 2 else os.devnull
@@ -31,7 +32,9 @@ def log(line):
 
 
 def echo(**more):
-    return {"name": "echo", "description": "Give the text back", "inputSchema": SCHEMA, **more}
+    version = Path(LOG + ".version")
+    word = version.read_text() if version.exists() else "Give the text back"
+    return {"name": "echo", "description": word, "inputSchema": SCHEMA, **more}
 
 
 def listed(request):
