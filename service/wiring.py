@@ -37,6 +37,7 @@ from nodes.context import Faculties
 from service.agents import agent_toolsets
 from service.delegation import desk_of, maid_tools, supervisor_of
 from service.maidproxy import provider_access
+from service.mcp_names import known_with_brought
 from service.notify.channels import secrets_of_channels
 
 
@@ -127,10 +128,8 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
                 *toolsets,
             ]
         )
-        # What servers will bring is not known yet.
-        brought = tuple(f"{server.name}__" for server in mcp)
-        theirs = {rule.tool for rule in policy.definition.rules if rule.tool.startswith(brought)} if mcp else set()
-        problems += (*policy.mistaken_tools((*known.names(), *theirs)), *policy.mistaken_args(known.specs()))
+        names = known_with_brought(known.names(), policy.definition.rules, mcp)
+        problems += (*policy.mistaken_tools(names), *policy.mistaken_args(known.specs()))
     if problems:
         raise ConfigError(problems, code)
     secret_names.update(name for channel in found_channels for name in channel.variables)

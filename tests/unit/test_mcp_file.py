@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from config.mcp_entries import McpServerEntry
 from config.mcp_file import McpServerDefinition, load_mcp_file
 from config.problems import ConfigError
 from config.published import published_schemas
@@ -149,6 +151,15 @@ def test_what_is_no_sound_json_is_told_with_its_line(tmp_path: Path, text: str, 
 def test_texts_with_escapes_are_read_as_json_reads_them(tmp_path: Path) -> None:
     [one] = load(tmp_path, '{"mcpServers": {"a": {"command": "x", "args": ["\\ud83d\\ude00\\/\\t"]}}}')
     assert one.args == ("😀/\t",)
+
+
+def test_the_example_of_the_page_is_a_good_file(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "mcp.md").read_text("utf-8")
+    [example] = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    files, tickets = load(tmp_path, example, {"HOME": "x", "TICKETS_TOKEN": "secret-token"})
+    assert (files.tools["read_text_file"].verdict, tickets.timeout) == ("allow", 20)
+    documented = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))))
+    assert documented == set(McpServerEntry.model_fields)
 
 
 def test_the_published_schema_accepts_the_good_file_and_no_misspelt_one() -> None:
