@@ -56,6 +56,15 @@ class McpServerDefinition:
     secrets: frozenset[str] = frozenset()
     secret_variables: frozenset[str] = frozenset()
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Where its tools come from: as written, and the program and the address as they are with all variables.
+
+        Variables and headers count as written, since a renewed key makes no other server.
+        """
+        where = {"command": self.command, "args": list(self.args), "cwd": str(self.cwd), "url": self.url}
+        return {"written": dict(self.declaration), **where}
+
 
 def load_mcp_file(
     path: Path, environ: Mapping[str, str], *, cwd: Path | None = None

@@ -111,7 +111,7 @@ def _offer(definition: McpServerDefinition, name: str, raw: Mapping[str, Any]) -
     if not isinstance(schema, dict):
         return "it says nothing of its arguments (inputSchema)"
     try:
-        text = canonical_json({"from": definition.declaration, "tool": _meaning(raw)})
+        text = canonical_json({"from": definition.origin, "tool": _meaning(raw)})
         size = len(canonical_json(schema))
     except ValueError:
         return "its definition holds numbers that are no JSON"

@@ -16,8 +16,10 @@ MOST_DESCRIPTION = 2_000
 BURST, STEADY = 1_000, 200.0
 """Messages that a server may send at once, and in a second for long."""
 RELIST_PAUSE = 1.0
-REFRESH_SECONDS = 300.0
-"""How often tools are asked for anew where nothing announces a change."""
+REFRESH_SECONDS, REFRESH_FAR_SECONDS = 300.0, 60.0
+"""How often tools are asked for anew, announced or not; the second for a server at an address, which may be gone."""
+IDLE_SECONDS, PING_SECONDS = 5.0, 5.0
+"""After how much silence a server at an address is asked for a sign of life before a call, and how long."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before a server is tried again."""
 STABLE_SECONDS = 30.0

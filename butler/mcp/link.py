@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Literal
 
 import anyio
@@ -14,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
     CONNECTION_CLOSED,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     REQUEST_TIMEOUT,
     UNSUPPORTED_PROTOCOL_VERSION,
@@ -26,10 +28,13 @@ from butler.mcp.catalog import Catalog, Offer, catalog_of
 from butler.mcp.limits import (
     FIRST_PAUSE,
     FRESH_SECONDS,
+    IDLE_SECONDS,
     LONGEST_PAUSE,
     MOST_PAGES,
     MOST_TOOLS,
+    PING_SECONDS,
     PREPARE_SECONDS,
+    REFRESH_FAR_SECONDS,
     REFRESH_SECONDS,
     RELIST_PAUSE,
     STABLE_SECONDS,
@@ -87,6 +92,7 @@ class Link:
         self._wake = asyncio.Event()
         self._relist = False
         self._failed_at = float("-inf")
+        self._heard_at = float("-inf")
 
     # ---- the task that holds the session
 
@@ -176,7 +182,8 @@ class Link:
         ended.add_done_callback(lambda _: self._wake.set())
         try:
             while True:
-                with anyio.move_on_after(REFRESH_SECONDS) as waited:
+                pause = REFRESH_SECONDS if self.definition.url is None else REFRESH_FAR_SECONDS
+                with anyio.move_on_after(pause) as waited:
                     await self._wake.wait()
                 self._wake.clear()
                 if told.ended.is_set():
@@ -241,7 +248,7 @@ class Link:
                 raise _Refused("it answers tools/list with something else than tools")
             raws += tools
             cursor = page.get("nextCursor")
-            if cursor is None:
+            if not cursor:
                 break
             if not isinstance(cursor, str) or cursor in seen or len(raws) > MOST_TOOLS:
                 more = "its list of tools goes on without end or is too long"
@@ -272,6 +279,8 @@ class Link:
         """Call a tool once; whatever the server does, this ends within the server's time."""
         name, seconds = self.definition.name, self.definition.timeout
         await self.settled()
+        if not await self._answers():
+            await self.settled()
         if self.state != "connected":
             return failure(name, f"Not run: the server is not connected ({self.why or 'it is starting'})")
         now = self.offer(offer.full_name)
@@ -288,6 +297,8 @@ class Link:
                 return self._no_answer()
             if error.error.code == CONNECTION_CLOSED:
                 return failure(name, f"The connection to the server ended before an answer; {_UNKNOWN}")
+            if self._forgotten(error):
+                return failure(name, "Not run: the server has ended the session; it is begun anew, so call again")
             return failure(name, "The call failed", _said(error))
         except TimeoutError:
             return self._no_answer()
@@ -298,6 +309,29 @@ class Link:
             if self._hung >= MOST_HUNG:
                 self._wake.set()
         return await asyncio.to_thread(tool_result, name, raw, offer.fits)
+
+    async def _answers(self) -> bool:
+        """Whether a server at an address still knows this session; asked only after a while of silence."""
+        if self.definition.url is None or anyio.current_time() - self._heard_at < IDLE_SECONDS:
+            return True
+        try:
+            with anyio.fail_after(PING_SECONDS):
+                await self._ask("ping", {}, None)
+        except MCPError as error:
+            return error.error.code != CONNECTION_CLOSED and not self._forgotten(error)
+        except TimeoutError:
+            return True  # It may be busy; the call has its own time.
+        except (RuntimeError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return False
+        return True
+
+    def _forgotten(self, error: MCPError) -> bool:
+        """Whether the server does not know the session any more; then it is ended here too."""
+        gone = self._told.status == HTTPStatus.NOT_FOUND and error.error.code == INVALID_REQUEST
+        if gone:
+            self._told.note("it has ended the session")
+            self._told.over()
+        return gone
 
     def _no_answer(self) -> ToolResult:
         if self.definition.url is not None:
@@ -310,7 +344,9 @@ class Link:
         options: Any = {"headers": {"mcp-protocol-version": self._version}}
         if seconds is not None:
             options["timeout"] = seconds
-        return await self._dispatcher.send_raw_request(method, params, options)
+        answer = await self._dispatcher.send_raw_request(method, params, options)
+        self._heard_at = anyio.current_time()
+        return answer
 
 
 _UNKNOWN = "whether it was carried out is unknown, and it is not repeated"

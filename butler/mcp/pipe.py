@@ -27,6 +27,7 @@ HOUSE, LAUNCH = "BUTLER_MCP_HOUSE", "BUTLER_MCP_LAUNCH"
 LEAVE_SECONDS, TERM_SECONDS = 1.0, 0.5
 CHUNK = 64 * 1024
 LAST_WORDS = 2_000
+CALM_SECONDS = 0.01
 
 
 @asynccontextmanager
@@ -133,6 +134,7 @@ class _Program:
         while data := await process.stderr.read(CHUNK):
             self._words += data
             del self._words[:-LAST_WORDS]
+            await anyio.sleep(CALM_SECONDS)  # Whoever writes without end has to wait.
 
     async def end(self, process: asyncio.subprocess.Process) -> None:
         """Let it go by itself, tell it to, then make it: the whole group, and what left the group."""

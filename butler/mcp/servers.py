@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -109,6 +110,9 @@ class McpServers:
     async def _make(self, wanted: Sequence[McpServerDefinition]) -> list[Link]:
         # The library takes half a second to load: only where there are servers, and beside everything else.
         module = await asyncio.to_thread(import_module, "butler.mcp.link")
+        for chatty in ("client", "mcp.client", "mcp.shared"):
+            # The library writes a trace for every odd message; what matters is told by what becomes of the call.
+            logging.getLogger(chatty).setLevel(logging.CRITICAL)
         return [module.Link(one, self._environ, self._house, self._changed) for one in wanted]
 
     async def _changed(self) -> None:

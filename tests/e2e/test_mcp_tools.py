@@ -48,6 +48,7 @@ def house(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory,
         srv=sample(log),
         raw=raw("die", log, verdict="allow"),
         twin=raw("good", log, env={"A_TOKEN": "${A_TOKEN}"}),
+        wild=raw("destroys", log, verdict="allow"),
         gone=raw("ends"),
         off=raw("good", disabled=True),
     )
@@ -100,6 +101,19 @@ def test_what_policy_and_mcp_json_allow_runs_at_once_and_what_policy_refuses_doe
     assert lines(log, refused) == []
 
 
+def test_a_hint_that_a_tool_destroys_tightens_a_wide_word_and_a_grant_for_the_tool_counts(
+    owner: Client, log: Path
+) -> None:
+    text, again = fresh(), fresh()
+    parked = owner.chat(call("wild__echo", text))
+    [asked] = parked["approvals"]
+    assert "says that this tool destroys things" in asked["reason"] and lines(log, text) == []
+    wish = {"scope": "user", "args": {}, "confirm": True}
+    assert owner.decided(parked["thread_id"], approve(asked, grant=wish))["status"] == "done"
+    assert owner.chat(call("wild__echo", again))["status"] == "done"
+    assert lines(log, again) == [f"called {again}"]
+
+
 def test_two_servers_with_a_tool_of_one_name_are_told_apart(owner: Client, log: Path) -> None:
     text = fresh()
     assert owner.chat(call("twin__echo", text))["status"] == "parked"
@@ -150,7 +164,7 @@ def test_tools_readyz_and_doctor_tell_how_the_servers_stand(house: ButlerServer,
     assert "`/srv__note text=…`" in listed and "`gone` is down (it ended with exit status 3)" in listed
     ready = owner.get("/readyz")
     assert ready["checks"]["mcp"]["ok"] is True
-    assert "3 of 4 server(s) connected; gone is down" in ready["checks"]["mcp"]["detail"]
+    assert "4 of 5 server(s) connected; gone is down" in ready["checks"]["mcp"]["detail"]
     done = house.cli("doctor")
     assert done.returncode == 5
     told = done.stdout

@@ -135,6 +135,8 @@ class TestDigests:
     def test_where_it_comes_from_is_part_of_it_and_how_it_is_asked_about_is_not(self) -> None:
         plain = self.digest(tool())
         assert self.digest(tool(), declaration={"url": "http://elsewhere/"}) != plain
+        assert self.digest(tool(), args=("another", "folder")) != plain
+        assert self.digest(tool(), env={"API_KEY": "renewed"}) == plain
         assert self.digest(tool(), verdict="allow", timeout=3) == plain
 
     def test_pictures_and_notes_to_programs_are_not(self) -> None:

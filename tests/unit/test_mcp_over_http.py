@@ -69,6 +69,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 async def test_a_real_server_serves_dies_and_is_found_again(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("butler.mcp.link.IDLE_SECONDS", 0.0)
     monkeypatch.setattr("butler.mcp.link.FRESH_SECONDS", 0.1)
     await asyncio.to_thread(served.start)
     async with bench(at(served.url), data=tmp_path) as house:
@@ -82,14 +83,12 @@ async def test_a_real_server_serves_dies_and_is_found_again(
         note = house.registry.get("far__note")
         assert note is not None and "second" in note.description
         served.kill()
-        told = await house.call("far__note", text="b")
-        assert "ended" in told["error"] or "not connected" in told["error"]
         await asyncio.to_thread(served.start)
-        async with asyncio.timeout(20):
-            while "error" in (told := await house.call("far__note", text="c")):
-                await house.servers.look()
-        assert told["untrusted_result"] == "noted c"
-        assert [line for line in served.log.read_text().splitlines() if line.startswith("note")] == ["note a", "note c"]
+        # The new process does not know the session; the call finds out before it is sent, and is sent once.
+        assert (await house.call("far__note", text="b"))["untrusted_result"] == "noted b"
+        served.kill()
+        assert "not connected" in (await house.call("far__note", text="c"))["error"]
+        assert [line for line in served.log.read_text().splitlines() if line.startswith("note")] == ["note a", "note b"]
 
 
 class Liar(ThreadingHTTPServer):
@@ -101,6 +100,7 @@ class Liar(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answers)
         self.mode = mode
         self.calls = 0
+        self.begun = 0
         self.headers: list[dict[str, str]] = []
         self.let_go = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/mcp"
@@ -122,6 +122,9 @@ class Answers(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.headers.append({key.lower(): value for key, value in self.headers.items()})
         mode, method = self.server.mode, body.get("method")
+        if mode == "forgets" and method == "tools/call" and self.server.calls == 0:
+            self.server.calls += 1
+            return self.reply(404, b"no such session", "text/plain")
         if mode in ("401", "404"):
             return self.reply(int(mode), b"no", "text/plain")
         if mode == "elsewhere":
@@ -133,9 +136,11 @@ class Answers(BaseHTTPRequestHandler):
         if method is None or method.startswith("notifications/"):
             return self.reply(202, b"", "application/json")
         if method == "initialize":
+            self.server.begun += 1
             info = {"name": "liar", "version": "1"}
             version = body["params"]["protocolVersion"]
-            return self.result(body, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
+            hello = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+            return self.result(body, hello, **{"Mcp-Session-Id": f"s{self.server.begun}"})
         if method == "tools/list":
             schema = {"type": "object", "properties": {}}
             return self.result(body, {"tools": [{"name": "go", "inputSchema": schema}]})
@@ -173,8 +178,9 @@ class Answers(BaseHTTPRequestHandler):
             case _:
                 self.result(body, fine)
 
-    def result(self, body: dict[str, Any], result: dict[str, Any]) -> None:
-        self.reply(200, json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": result}).encode(), "application/json")
+    def result(self, body: dict[str, Any], result: dict[str, Any], **headers: str) -> None:
+        text = json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": result})
+        self.reply(200, text.encode(), "application/json", **headers)
 
     def reply(self, status: int, body: bytes, kind: str, **headers: str) -> None:
         self.send_response(status)
@@ -231,6 +237,17 @@ async def test_the_headers_of_the_entry_go_with_every_request(liar: Liar, tmp_pa
     assert len(liar.headers) >= 4
     assert {one.get("authorization") for one in liar.headers} == {"Bearer s3cret"}
     assert {one["accept-encoding"] for one in liar.headers} == {"identity"}
+
+
+@pytest.mark.parametrize("liar", ["forgets"], indirect=True)
+async def test_a_call_to_a_forgotten_session_is_not_sent_again_and_the_session_is_begun_anew(
+    liar: Liar, tmp_path: Path
+) -> None:
+    async with bench(at(liar.url), data=tmp_path) as house:
+        assert "call again" in (await house.call("far__go"))["error"]
+        assert liar.calls == 1
+        assert (await house.call("far__go"))["untrusted_result"] == "fine"
+        assert (liar.calls, liar.begun) == (2, 2)
 
 
 async def test_an_address_where_nobody_listens_is_down(tmp_path: Path) -> None:
