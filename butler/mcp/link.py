@@ -24,14 +24,12 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from butler.mcp.catalog import Catalog, Offer, catalog_of
+from butler.mcp.catalog import Catalog, Offer
 from butler.mcp.limits import (
     FIRST_PAUSE,
     FRESH_SECONDS,
     IDLE_SECONDS,
     LONGEST_PAUSE,
-    MOST_PAGES,
-    MOST_TOOLS,
     PING_SECONDS,
     PREPARE_SECONDS,
     REFRESH_FAR_SECONDS,
@@ -39,7 +37,9 @@ from butler.mcp.limits import (
     RELIST_PAUSE,
     STABLE_SECONDS,
 )
+from butler.mcp.listing import all_tools
 from butler.mcp.pipe import Streams, pipe
+from butler.mcp.reasons import NEWER, Refused, answered, plain, said
 from butler.mcp.results import failure, tool_result
 from butler.mcp.trouble import Trouble
 from butler.mcp.wire import wire
@@ -51,11 +51,6 @@ log = structlog.get_logger("butler.mcp")
 State = Literal["starting", "connected", "down"]
 MOST_HUNG = 8
 """Calls without an answer before a connection over HTTP, each of which holds a stream open, is made anew."""
-NEWER = "it speaks only a version of MCP that Butler does not know yet"
-
-
-class _Refused(Exception):
-    """A server that Butler can't use, said in Butler's words."""
 
 
 class Link:
@@ -170,11 +165,11 @@ class Link:
             result = await session.initialize()
         except MCPError as error:
             if error.error.code in (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND):
-                raise _Refused(NEWER) from error
+                raise Refused(NEWER) from error
             raise
         self._version = result.protocol_version
         self.server = f"{result.server_info.name} {result.server_info.version}"[:100]
-        return await self._list() if result.capabilities.tools is not None else Catalog()
+        return await all_tools(self.definition, self._ask) if result.capabilities.tools is not None else Catalog()
 
     async def _hold(self, told: Trouble) -> None:
         """Until the connection ends or shall end; what changes meanwhile is looked at."""
@@ -194,7 +189,7 @@ class Link:
                 if self._relist or waited.cancelled_caught:
                     self._relist = False
                     with anyio.fail_after(self.definition.startup_timeout):
-                        await self._take(await self._list())
+                        await self._take(await all_tools(self.definition, self._ask))
                     # A server that announces changes without end is asked once in a while.
                     with anyio.move_on_after(RELIST_PAUSE):
                         await told.ended.wait()
@@ -216,8 +211,8 @@ class Link:
         self._settled.set()
 
     def _lost(self, told: Trouble, error: Exception | None) -> None:
-        self.why = told.why or (_plain(error, told, self.definition) if error is not None else "the connection ended")
-        self.words = told.words or _answered(error)
+        self.why = told.why or (plain(error, told, self.definition) if error is not None else "the connection ended")
+        self.words = told.words or answered(error)
         self._failures += self.state != "connected"
         self.state = "down"
         self._failed_at = anyio.current_time()
@@ -235,28 +230,6 @@ class Link:
         if isinstance(message, ToolListChangedNotification):
             self._relist = True
             self._wake.set()
-
-    async def _list(self) -> Catalog:
-        raws: list[Any] = []
-        cursor: str | None = None
-        seen: set[str] = set()
-        more = ""
-        for _ in range(MOST_PAGES):
-            page = await self._ask("tools/list", {"cursor": cursor} if cursor is not None else {}, None)
-            tools = page.get("tools")
-            if not isinstance(tools, list):
-                raise _Refused("it answers tools/list with something else than tools")
-            raws += tools
-            cursor = page.get("nextCursor")
-            if not cursor:
-                break
-            if not isinstance(cursor, str) or cursor in seen or len(raws) > MOST_TOOLS:
-                more = "its list of tools goes on without end or is too long"
-                break
-            seen.add(cursor)
-        else:
-            more = f"its list has more than {MOST_PAGES} pages"
-        return await asyncio.to_thread(catalog_of, self.definition, raws, more)
 
     # ---- what others ask of it
 
@@ -299,7 +272,7 @@ class Link:
                 return failure(name, f"The connection to the server ended before an answer; {_UNKNOWN}")
             if self._forgotten(error):
                 return failure(name, "Not run: the server has ended the session; it is begun anew, so call again")
-            return failure(name, "The call failed", _said(error))
+            return failure(name, "The call failed", said(error))
         except TimeoutError:
             return self._no_answer()
         except (RuntimeError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
@@ -354,32 +327,3 @@ _UNKNOWN = "whether it was carried out is unknown, and it is not repeated"
 
 async def _no_roots(context: ClientRequestContext) -> ListRootsResult:
     return ListRootsResult(roots=[])
-
-
-def _said(error: MCPError) -> str:
-    return f"{error.error.message[:1000]} (code {error.error.code})"
-
-
-def _plain(error: BaseException, told: Trouble, definition: McpServerDefinition) -> str:
-    """Why it did not work, and what to do."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if told.status in (401, 403):
-        return f"it answers {told.status}: correct what 'headers' send"
-    if told.status:
-        return f"it answers {told.status}: is 'url' the address of a streamable HTTP endpoint?"
-    if isinstance(error, TimeoutError):
-        seconds = definition.startup_timeout
-        return f"it did not name its tools within {seconds:g} s; does it speak MCP? A slow one needs 'startup_timeout'"
-    if isinstance(error, MCPError):
-        return f"it answers with the error {error.error.code}"
-    if isinstance(error, (OSError, _Refused)):
-        return str(error)[:500]
-    return f"it does not speak MCP as Butler knows it ({type(error).__name__})"
-
-
-def _answered(error: BaseException | None) -> str:
-    """What the server said instead of what was asked."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return _said(error) if isinstance(error, MCPError) else ""

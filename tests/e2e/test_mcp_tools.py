@@ -57,6 +57,10 @@ def house(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory,
         {"name": "no-secrets", "tool": "twin__*", "args": {"text": "secret*"}, "verdict": "refuse", "reason": "No"},
     )
     server.start()
+    ready = server.client()
+    wait_until(
+        lambda: "4 of 5 server(s) connected" in ready.get("/readyz")["checks"]["mcp"]["detail"], "they are up", 30
+    )
     yield server
     server.close()
 

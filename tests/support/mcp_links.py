@@ -57,8 +57,10 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(*definitions: McpServerDefinition, data: Path, fixed: tuple[Toolset, ...] = ()) -> AsyncIterator[Bench]:
-    """Run servers until they are known, then end them."""
+async def bench(
+    *definitions: McpServerDefinition, data: Path, fixed: tuple[Toolset, ...] = (), settled: bool = True
+) -> AsyncIterator[Bench]:
+    """Run servers, wait until it is known how they stand unless not `settled`, and end them."""
     registry = ToolRegistry(fixed)
     servers = McpServers(definitions, os.environ, data)
     servers.bring_into(registry)
@@ -66,6 +68,10 @@ async def bench(*definitions: McpServerDefinition, data: Path, fixed: tuple[Tool
     running = asyncio.create_task(servers.run(made.redefined))
     try:
         await servers.look()
+        if settled:
+            async with asyncio.timeout(30):
+                while any(one.state == "starting" for one in servers.standing()):  # noqa: ASYNC110 - as they come
+                    await asyncio.sleep(0.01)
         yield made
     finally:
         running.cancel()

@@ -49,6 +49,16 @@ def test_a_description_is_bounded_and_holds_nothing_that_is_not_seen() -> None:
     assert len(offer.description) < 2_200 and offer.description.endswith("[cut]")
 
 
+def test_words_inside_a_schema_are_bounded_and_what_it_accepts_is_not_touched() -> None:
+    about = {"type": "string", "description": "a\u202e" + "x" * 900, "enum": ["\u202e"], "default": "\u202e"}
+    named = {"description": {"type": "string"}}
+    [offer] = look(tool(inputSchema={"$schema": "x:y", "type": "object", "properties": {"a": about, **named}})).offers
+    kept = offer.schema["properties"]
+    assert kept["a"]["description"] == "a" + "x" * 499 + " [cut]"
+    assert (kept["a"]["enum"], kept["a"]["default"]) == (["\u202e"], "\u202e")
+    assert kept["description"] == {"type": "string"} and "$schema" not in offer.schema
+
+
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
@@ -62,6 +72,7 @@ def test_a_description_is_bounded_and_holds_nothing_that_is_not_seen() -> None:
         (tool(inputSchema={"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}), "is not in this schema"),
         (tool(inputSchema={"type": "object", "properties": {"a": {"pattern": "("}}}), "is not a 'regex'"),
         (tool(inputSchema={"type": "object", "title": "x" * 40_000}), "more than 32768"),
+        (tool(inputSchema={"type": "object", "properties": {"a`\nb": {}}}), "can't be shown as it is"),
         (tool(inputSchema={"type": "object", "default": float("nan")}), "numbers that are no JSON"),
         ("tool", "it has no name"),
     ],

@@ -158,7 +158,7 @@ async def test_a_server_that_never_answers_delays_a_turn_by_no_more_than_a_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("butler.mcp.servers.LOOK_SECONDS", 0.2)
-    async with bench(raw("silent"), raw("good", "other"), data=tmp_path) as house:
+    async with bench(raw("silent"), raw("good", "other"), data=tmp_path, settled=False) as house:
         began = time.monotonic()
         await house.registry.look()
         assert time.monotonic() - began < 0.1
