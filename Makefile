@@ -30,7 +30,7 @@ check: $(VENV)/.dev ## Lint and check types
 	$(BIN)/mypy
 
 .PHONY: test
-test: check bubblewrap $(AGENTS)/.installed ## Install, lint, check types and run every test
+test: check bubblewrap $(AGENTS)/.installed $(AGENTS)/.mcp ## Install, lint, check types and run every test
 	$(BIN)/python -m pytest $(TESTS)
 
 .PHONY: bubblewrap
@@ -89,6 +89,11 @@ $(VENV)/.model: $(VENV)/.dev
 # The real coding agents that tests start as maids: exactly the locked versions, without any install script.
 $(AGENTS)/.installed: tests/agents/package.json tests/agents/package-lock.json
 	@$(call npm-ci,tests/agents,$(AGENTS),Goose: about 290 MB)
+
+# The real MCP servers that tests call, in the same way.
+$(AGENTS)/.mcp: tests/mcp_servers/package.json tests/mcp_servers/package-lock.json
+	@$(call npm-ci,tests/mcp_servers,$(AGENTS)/mcp,three MCP servers: about 40 MB)
+	@touch $@
 
 $(AGENTS)/.more: tests/more_agents/package.json tests/more_agents/package-lock.json
 	@$(call npm-ci,tests/more_agents,$(AGENTS)/more,codex-acp and opencode: about 400 MB)

@@ -68,6 +68,8 @@ def parse_tool_command(text: str, tools: ToolRegistry) -> tuple[str, str]:
     name, rest = (parts[0] if parts else ""), (parts[1] if len(parts) > 1 else "")
     tool = tools.offered(name)
     if tool is None:
+        if why := tools.absence(name):
+            raise CommandError(f"There is no command /{name} now: {why}", "not_found")
         near = difflib.get_close_matches(name, [*HOUSE_COMMANDS, *tools.offered_names()], 1)
         hint = f" Did you mean /{near[0]}?" if near else ""
         raise CommandError(f"There is no command /{name}.{hint} /help lists them.", "not_found")

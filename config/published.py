@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from config.maid_entries import MaidsDocument
+from config.mcp_entries import McpDocument
 from config.notify_file import NotifyDocument
 from config.policy_file import PolicyDocument
 from config.projects_file import ProjectsDocument
@@ -23,7 +24,9 @@ FILES: Mapping[str, type[BaseModel]] = {
     "maid_registry": MaidsDocument,
     "intent_maid_routes": RoutesDocument,
     "projects": ProjectsDocument,
+    "mcp": McpDocument,
 }
+JSON_FILES = frozenset({"mcp"})
 
 
 def published_schemas() -> dict[str, str]:
@@ -33,7 +36,7 @@ def published_schemas() -> dict[str, str]:
         schema = {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **model.model_json_schema(),
-            "title": f"{name}.yml",
+            "title": f"{name}.json" if name in JSON_FILES else f"{name}.yml",
         }
         texts[f"{name}.schema.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     return texts

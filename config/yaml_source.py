@@ -56,7 +56,11 @@ def read_yaml(path: Path, cwd: Path | None = None) -> Source:
         ConfigError: the file is unreadable, not UTF-8 or not YAML.
     """
     file = label(path, cwd)
-    text = _read_text(path, file)
+    return parse_yaml(read_text(path, file), path, file)
+
+
+def parse_yaml(text: str, path: Path, file: str) -> Source:
+    """Read the text of a YAML file, which faults call `file`. Raises ConfigError as `read_yaml` does."""
     _check_characters(text, file)
     loader = _Loader(text)
     problems: list[Problem] = []
@@ -74,7 +78,8 @@ def read_yaml(path: Path, cwd: Path | None = None) -> Source:
     return Source(file, path, value, lines, tuple(problems))
 
 
-def _read_text(path: Path, file: str) -> str:
+def read_text(path: Path, file: str) -> str:
+    """The text of a file of at most 1 MiB, empty where there is none. Raises ConfigError."""
     try:
         with path.open("rb") as handle:
             data = handle.read(MAX_BYTES + 1)

@@ -25,6 +25,7 @@ async def act(state: ActInput, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     """
     call, context = state["call"], runtime.context
     with context.round.taking_part():
+        await context.faculties.tools.prepare(call["tool"])
         try:
             claim = await _claim_or_wait(call["action_id"], context)
         except LookupError:
@@ -48,6 +49,7 @@ async def _claim_or_wait(action_id: str, context: TurnContext) -> Claim:
             return claim
         if context.round.others_at_work:
             await context.round.changed_since(version)
+            await faculties.tools.prepare(claim.action.tool)
         else:
             interrupt(interrupt_payload(claim.action, faculties.tools, faculties.redactor))
 
@@ -72,7 +74,8 @@ async def _execute(action: Action, context: TurnContext) -> Action:
 async def _run_tool(action: Action, context: TurnContext) -> ToolResult:
     tool = context.faculties.tools.get(action.tool)
     if tool is None:
-        return ToolResult(f"Not run: the tool {action.tool!r} no longer exists.", is_error=True)
+        why = context.faculties.tools.absence(action.tool) or f"The tool {action.tool!r} no longer exists."
+        return ToolResult(f"Not run: {why}", is_error=True)
     call = Invocation(
         action_id=action.action_id, tool=action.tool, thread_id=action.thread_id, run_id=action.run_id,
         args=what_runs(action), requested_by=action.requested_by,

@@ -11,6 +11,7 @@ from butler.memory.prompt import build_prompt
 from butler.memory.trim import count_messages, count_tokens
 from butler.models.gateway import ModelGateway
 from butler.models.overflow import ContextOverflow
+from butler.tools.registry import ToolRegistry
 from butler.turn import TurnState
 from butler.types import Json, ModelReply
 from nodes.context import TurnContext
@@ -31,31 +32,32 @@ async def ask(state: TurnState, messages: list[Json], context: TurnContext) -> M
             "until then /help shows what works without one."
         )
 
+    await faculties.tools.look()
+    # The tools of one moment: what the prompt leaves room for is what is sent.
+    tools = faculties.tools.snapshot()
     memory = ""
     if faculties.memory is not None and state.get("memory_block"):
         memory = await faculties.memory.text(state["incoming"]["thread_id"], state["incoming"]["user_id"])
     limit, tries, refused = faculties.context_limit, 0, None
     while True:
-        prompt = build_prompt(
-            messages, summary=state.get("summary") or "", tools=faculties.tools, limit=limit, memory=memory
-        )
+        prompt = build_prompt(messages, summary=state.get("summary") or "", tools=tools, limit=limit, memory=memory)
         if refused is not None and prompt.messages == refused[0]:
             raise refused[1]
         if prompt.notice:
             context.emit("notice", {"text": prompt.notice})
         context.draft.clear()
         try:
-            return await _stream(faculties.model, prompt.messages, context)
+            return await _stream(faculties.model, prompt.messages, tools, context)
         except ContextOverflow as overflow:
             if tries == SHORTER_TRIES:
                 raise
             tries += 1
             refused = prompt.messages, overflow
-            estimate = count_messages(prompt.messages) + count_tokens(faculties.tools.schema_text)
+            estimate = count_messages(prompt.messages) + count_tokens(tools.schema_text)
             limit = overflow.overflow.smaller_limit(limit, estimate)
 
 
-async def _stream(model: ModelGateway, messages: list[Json], context: TurnContext) -> ModelReply:
+async def _stream(model: ModelGateway, messages: list[Json], tools: ToolRegistry, context: TurnContext) -> ModelReply:
     """Show the answer as it comes; a fold that holds it up gives way."""
     compactor = context.faculties.compactor
     with compactor.behind(model.endpoint) if compactor is not None else nullcontext(_nothing) as answered:
@@ -68,7 +70,7 @@ async def _stream(model: ModelGateway, messages: list[Json], context: TurnContex
         def tell(text: str) -> None:
             context.emit("notice", {"text": text})
 
-        return await model.stream(messages, context.faculties.tools.model_schemas(), show, tell)
+        return await model.stream(messages, tools.model_schemas(), show, tell)
 
 
 def _nothing() -> None:

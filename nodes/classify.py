@@ -29,6 +29,7 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
     results: dict[str, Result] = {}
     for position, raw in enumerate(state["messages"][-1]["tool_calls"]):
         name, text = raw["function"]["name"], raw["function"]["arguments"]
+        await faculties.tools.prepare(name)
         args, problem = read_arguments(faculties.tools, name, text, typed=bool(state.get("command")))
         shown_call = shown_args(name, args, faculties.tools, faculties.redactor)
         if problem:
@@ -83,6 +84,8 @@ def read_arguments(tools: ToolRegistry, name: str, text: str, *, typed: bool = F
         return {}, f"The arguments of {name!r} must be one JSON object. Nothing was run; call it again."
     tool = tools.offered(name)
     if tool is None:
+        if why := tools.absence(name):
+            return args, f"There is no tool {name!r} now: {why} Nothing was run."
         near = tools.suggest(name)
         hint = f" Did you mean {near!r}?" if near else ""
         return args, f"There is no tool {name!r}.{hint} Nothing was run."

@@ -9,6 +9,7 @@ from butler.agents.switchboard import Switchboard
 from butler.approvals.judge import Judge
 from butler.approvals.ledger import Ledger
 from butler.maids.supervisor import Supervisor
+from butler.mcp.servers import McpServers
 from butler.memory.blocks import MemoryBlocks
 from butler.memory.compaction import Compactor
 from butler.models.gateway import ModelGateway
@@ -42,6 +43,7 @@ class Faculties:
     memory: MemoryBlocks | None = None
     maids: Supervisor | None = None
     agents: Switchboard | None = None
+    mcp: McpServers | None = None
 
 
 @dataclass(frozen=True)

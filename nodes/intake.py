@@ -43,6 +43,7 @@ async def intake(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, A
     messages.append({"role": "user", "content": text, RUN: incoming["run_id"]})
     if text.startswith("/"):
         update["command"] = True
+        await faculties.tools.prepare(text[1:].partition(" ")[0])
         try:
             name, arguments = parse_tool_command(text, faculties.tools)
         except CommandError as error:

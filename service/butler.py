@@ -78,6 +78,9 @@ class ButlerService:
         Args:
             noted: is told, in the same commit as the message, which run answers it.
         """
+        if message.startswith("/"):
+            # A tool that a server brings has to be known before its secret arguments can be masked.
+            await self.faculties.tools.prepare(message[1:].partition(" ")[0])
         command = parse_house_command(message, self.faculties.tools.names())
         if command is not None:
             ticket = await self._command(person, command, message, thread_id)

@@ -16,6 +16,7 @@ from butler.storage.database import Database
 from butler.tools.built_in import CLOSED_HERE
 from butler.types import Verdict
 from nodes.context import Faculties
+from service import doctor_mcp
 from service.approvals import list_approvals
 from service.decisions import Decisions
 from service.memory import MemoryService
@@ -77,10 +78,11 @@ class Commands:
 
     def _tools(self) -> str:
         lines = [
-            f"- `{usage(tool.name, tool.input_schema)}` — {tool.description} ({_WITHOUT_A_RULE[tool.verdict]})"
+            f"- `{usage(tool.name, tool.input_schema)}` — {_line(tool.description)} ({_WITHOUT_A_RULE[tool.verdict]})"
             for tool in self._faculties.tools.specs()
             if tool.offered
         ]
+        lines += doctor_mcp.lines(self._faculties.mcp)
         return "\n".join(lines) or "There are no tools yet. Declare some in tools.yml."
 
     async def _is_own(self, thread_id: str, person: Principal) -> bool:
@@ -110,6 +112,12 @@ class Commands:
         others = f"; waits for {', '.join(shown['waits_for'])}, not for you" if shown["waits_for"] else ""
         about = f"{shown['rule']}, {shown['risk']}{others}"
         return f"- **{shown['code']}** `{shown['tool']}` — {shown['reason']} ({about})\n{args}"
+
+
+def _line(text: str) -> str:
+    """A description that does not end its line of the list."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 400 else f"{flat[:399]}…"
 
 
 def compaction_of(faculties: Faculties) -> Compactor:

@@ -99,6 +99,9 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
         background.start("checkpoints", runs.brain.sweep)
         if faculties.maids is not None:
             background.start("maids", faculties.maids.sweep_leftovers)
+        if (mcp := faculties.mcp) is not None:
+            redefined = Grants(database, faculties.judge, faculties.tools).void_changed
+            background.start("mcp", lambda: mcp.run(redefined))
         background.start("index", service.memory.archive.keep_up)
         background.start("upkeep", lambda: sweep_daily(database))
         background.start("memories", tidying.keep_tidy)

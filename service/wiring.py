@@ -14,6 +14,7 @@ from butler.approvals.ledger import Ledger
 from butler.approvals.policy import Policy
 from butler.errors import ConfigError, Problem
 from butler.maids.desk import Desk
+from butler.mcp.servers import McpServers
 from butler.memory.blocks import MemoryBlocks
 from butler.memory.compaction import CompactionConfig, Compactor
 from butler.models.gateway import ModelConfig, ModelGateway
@@ -26,6 +27,7 @@ from butler.tools.remembering import memory_tools
 from butler.tools.searching import search_tool
 from config.maid_types import MaidRegistryFile, RouteDefinition
 from config.maids_file import load_maids_file
+from config.mcp_file import McpServerDefinition, load_mcp_file
 from config.notify_file import ChannelDefinition, load_notify_file, owners_channels
 from config.policy_file import PolicyFile, load_policy_file
 from config.projects_file import ProjectDefinition, load_projects_file
@@ -36,6 +38,7 @@ from nodes.context import Faculties
 from service.agents import agent_toolsets
 from service.delegation import desk_of, maid_tools, supervisor_of
 from service.maidproxy import provider_access
+from service.mcp_names import known_with_brought
 from service.notify.channels import secrets_of_channels
 
 
@@ -52,12 +55,14 @@ class Configuration:
     maids: MaidRegistryFile = field(default_factory=MaidRegistryFile)
     routes: tuple[RouteDefinition, ...] = ()
     projects: tuple[ProjectDefinition, ...] = ()
+    mcp: tuple[McpServerDefinition, ...] = ()
 
     def redactor(self, environ: Mapping[str, str]) -> Redactor:
         """The one redactor of a house: what is stored, told and logged is masked alike."""
+        written = {secret for server in self.mcp for secret in server.secrets}
         return Redactor.from_environment(
             self.settings, environ, self.secret_names,
-            [*secrets_of_channels(self.channels), *secrets_of_projects(self.projects, self.secret_names)],
+            {*secrets_of_channels(self.channels), *secrets_of_projects(self.projects, self.secret_names), *written},
         )  # fmt: skip
 
     @property
@@ -112,6 +117,11 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
             projects = load_projects_file(settings.config_dir / "projects.yml", maids, routes)
         except ConfigError as error:
             problems += error.problems
+    mcp: tuple[McpServerDefinition, ...] = ()
+    try:
+        mcp = load_mcp_file(settings.config_dir / "mcp.json", environ)
+    except ConfigError as error:
+        problems += error.problems
     found_channels: tuple[ChannelDefinition, ...] = ()
     if channels:
         try:
@@ -128,16 +138,18 @@ def read_configuration(settings: Settings, environ: Mapping[str, str], *, channe
                 *toolsets,
             ]
         )
-        problems += (*policy.mistaken_tools(known.names()), *policy.mistaken_args(known.specs()))
+        names = known_with_brought(known.names(), policy.definition.rules, mcp)
+        problems += (*policy.mistaken_tools(names), *policy.mistaken_args(known.specs()))
     if problems:
         raise ConfigError(problems, code)
     secret_names.update(name for channel in found_channels for name in channel.variables)
     secret_names.update(_keys_of_maids(maids))
     for project in projects:
         secret_names.update(_keys_of_maids(project.registry))
+    secret_names.update(name for server in mcp for name in server.secret_variables)
     return Configuration(
         settings, toolsets, policy, found_channels, frozenset(secret_names), maids or MaidRegistryFile(), routes,
-        projects,
+        projects, mcp,
     )  # fmt: skip
 
 
@@ -185,6 +197,9 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
     board = Switchboard()
     own = [house_tools(database, redactor), *agent_toolsets(database, board, settings.agent_timeout)]
     tools = ToolRegistry([*own, maid_tools(desk), *configuration.toolsets])
+    mcp = McpServers(configuration.mcp, environ, settings.data_dir) if configuration.mcp else None
+    if mcp is not None:
+        mcp.bring_into(tools)
     judge = Judge(configuration.policy, tools, redactor)
     return Faculties(
         ledger=Ledger(database, guarded=True),
@@ -198,6 +213,7 @@ def build_faculties(configuration: Configuration, database: Database, environ: M
         max_tool_rounds=settings.max_tool_rounds,
         memory=MemoryBlocks(database, settings.context_limit),
         agents=board,
+        mcp=mcp,
         maids=supervisor_of(
             desk, database=database, judge=judge, tools=tools, redactor=redactor, data_dir=settings.data_dir,
             environ=environ, access=provider_access, hidden=_database_files(settings),

@@ -70,7 +70,7 @@ class Judge:
             return Objection("its arguments in the store are not those that were shown; they were altered")
         tool = self._tools.get(action.tool)
         if tool is None:
-            return Objection(f"the tool {action.tool!r} no longer exists")
+            return Objection(self._tools.absence(action.tool) or f"the tool {action.tool!r} no longer exists")
         if problems := self._tools.validate(action.tool, args):
             return Objection(f"the tool's schema no longer accepts these arguments: {'; '.join(problems)}")
         occasion = Occasion(connection, args, action.thread_id, action.requested_at)
@@ -130,7 +130,7 @@ class Judge:
             return ruling
         kind, _, grant_id = ruling.rule.partition(":")
         meant = (
-            grants.is_narrow(occasion.connection, grant_id, tool.plain_argument)
+            not tool.plain_argument or grants.is_narrow(occasion.connection, grant_id, tool.plain_argument)
             if kind == "grant"
             else self._policy.singles_out(ruling, tool.name)
         )

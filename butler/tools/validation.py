@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
@@ -22,6 +25,8 @@ MAX_BYTES = 1 << 20
 MAX_PROBLEMS = 10
 MAX_MESSAGE = 300
 PATTERN_SECONDS = 0.2
+CHECK_SECONDS = 2.0
+"""For all of a call: a schema that refers to itself twice doubles the work with every level."""
 TOO_DEEP = f"the arguments are nested more than {MOST_LEVELS} levels deep"
 
 _NAMES_ONLY = frozenset({"required", "additionalProperties", "dependentRequired", "unevaluatedProperties"})
@@ -50,7 +55,26 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: An
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
 
-_KEYWORDS = {"pattern": _pattern, "patternProperties": _pattern_properties}
+_until: ContextVar[float] = ContextVar("butler_check_until", default=math.inf)
+
+
+def _in_time(keyword: Any) -> Callable[[Any, Any, Any, Any], Iterator[ValidationError]]:
+    """The keyword, ended when the time for the whole check is over."""
+
+    def limited(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if time.monotonic() > _until.get():
+            raise ValidationError("the arguments could not be checked in time")
+        yield from keyword(validator, value, instance, schema) or ()
+
+    return limited
+
+
+_BRANCHING = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "items", "properties", "contains")
+_KEYWORDS = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    **{name: _in_time(Draft202012Validator.VALIDATORS[name]) for name in _BRANCHING},
+}
 _Validator = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-untyped-call]
 
 
@@ -66,6 +90,7 @@ def compile_schema(schema: Json, secret: frozenset[str] = frozenset()) -> Callab
     names = list(schema.get("properties", {}))
 
     def problems(args: Any) -> list[str]:
+        _until.set(time.monotonic() + CHECK_SECONDS)
         if not isinstance(args, dict):
             return ["the arguments must be a JSON object"]
         if nested_too_deeply(args):

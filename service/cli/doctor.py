@@ -17,6 +17,7 @@ from service.cli.common import configuration, counted
 from service.cli.exits import FAILED
 from service.doctor import Finding, State
 from service.doctor_maids import maids as check_maids
+from service.doctor_mcp import mcp_servers as check_mcp
 from service.doctor_model import model as check_model
 from service.doctor_notify import notifications as check_notifications
 from service.doctor_sizes import sizes
@@ -28,7 +29,7 @@ MARKS: dict[State, str] = {"good": "[green]ok[/]", "note": "[yellow]--[/]", "bad
 
 
 def doctor() -> None:
-    """Check configuration, programs, data directory, database, deciders and model, and say what to do."""
+    """Check configuration, programs, data directory, database, deciders, MCP servers and model; say what to do."""
     console = Console(highlight=False, soft_wrap=True)
     states = set()
     for finding in _examine(configuration(), read_environment().values):
@@ -50,5 +51,6 @@ def _examine(read: Configuration, environ: Mapping[str, str]) -> Iterator[Findin
     yield from doctor_checks.audit_chain(settings.database_path)
     yield from doctor_checks.deciders(read.policy.definition.rules, settings.database_path)
     yield from check_maids(read.maids, read.routes, environ)
+    yield from check_mcp(read, environ)
     yield from check_notifications(read.channels, settings.database_path)
     yield check_model(settings)

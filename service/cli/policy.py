@@ -12,7 +12,6 @@ import typer
 from butler.approvals.own_ruling import own_verdict
 from butler.approvals.policy import Policy
 from butler.people import ROLES, Role
-from butler.redact import Redactor
 from butler.types import Ruling
 from config.environment import read_environment
 from config.policy_file import load_policy_file
@@ -21,6 +20,7 @@ from service.cli.common import configuration, json_object
 from service.cli.exits import FAILED
 from service.cli.plain import json_document, visible
 from service.cli.policy_check import examine
+from service.mcp_names import known_with_brought, verdict_in_file
 from service.policy_review import role_of
 
 policy_app = typer.Typer(help="Try the policy without running anything.", no_args_is_help=True)
@@ -38,14 +38,16 @@ def policy_test(
     read = configuration(channels=False)
     if name is not None and role is None:
         role = _known_role(read.settings.database_path, name)
-    spec = read.tools.get(tool)
-    if spec is None:
+    spec, brought = read.tools.get(tool), verdict_in_file(tool, read.mcp)
+    if spec is None and brought is not None:
+        print(f"note: {tool!r} would be a tool of an MCP server, whose schema is not known here", file=sys.stderr)
+    elif spec is None:
         hint = did_you_mean(tool, read.tools.names())
         print(f"note: no tool {tool!r} is declared{hint}", file=sys.stderr)
     else:
         for fault in read.tools.validate(tool, args):
             print(f"note: such a call would not get this far: {fault}", file=sys.stderr)
-    found = read.policy.explain(tool, args, own_verdict=own_verdict(spec, args))
+    found = read.policy.explain(tool, args, own_verdict=own_verdict(spec, args) if spec else brought)
     ruling = found.ruling
     print(f"verdict: {ruling.verdict}")
     print(f"rule: {ruling.rule}" + (f" ({found.winner.source})" if found.winner else ""))
@@ -73,11 +75,11 @@ def policy_check(
     looked_at = read.policy
     if policy is not None:
         looked_at = Policy(load_policy_file(policy))
-        problems = (*looked_at.mistaken_tools(read.tools.names()), *looked_at.mistaken_args(read.tools.specs()))
+        names = known_with_brought(read.tools.names(), looked_at.definition.rules, read.mcp)
+        problems = (*looked_at.mistaken_tools(names), *looked_at.mistaken_args(read.tools.specs()))
         if problems:
             raise ConfigError(problems)
-    redactor = Redactor.from_environment(read.settings, read_environment().values)
-    report = examine(read, looked_at, actions, redactor)
+    report = examine(read, looked_at, actions, read.redactor(read_environment().values))
     if as_json:
         print(json_document(report.document()))
     else:

@@ -14,6 +14,7 @@ from butler.tools.delegating import SOURCE as MAIDS
 from service.cli.common import counted
 from service.cli.plain import visible
 from service.doctor import deciders
+from service.mcp_names import known_with_brought
 from service.policy_review import Review, review
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def examine(read: Configuration, policy: Policy, actions: int, redactor: Redacto
             notes.append(f"the recorded actions in {path} can't be read: {error}")
     return Report(
         counted(replace(read, policy=policy)),
-        tuple(map(str, policy.useless_rules(read.tools.names()))),
+        tuple(map(str, policy.useless_rules(known_with_brought(read.tools.names(), rules, read.mcp)))),
         tuple(warnings),
         tuple(notes),
         found,

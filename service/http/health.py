@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from butler.storage import audit
 from butler.types import Json
+from service.doctor_mcp import ready_check
 from service.doctor_notify import failing, sentence
 from service.http.chat import json_response, service_of
 from service.http.openapi import Responses
@@ -40,6 +41,8 @@ class Health:
                 checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
         checks["model"] = await self._model_check(request)
         checks |= await self._notifications_check(request)
+        admin = caller(request).is_admin
+        checks |= ready_check(service.faculties.mcp, service.faculties.redactor, admin=admin)
         if service.faculties.compactor is not None:
             # It never makes Butler unready: a talk goes on unfolded.
             checks["compaction"] = {"ok": True, "detail": str(service.faculties.compactor.counts)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -62,6 +63,10 @@ class Workshop:
     def write_policy(self, *rules: Mapping[str, Any], default: str = "approve") -> None:
         """Replace policy.yml."""
         self._write("policy.yml", {"default": default, "rules": [dict(rule) for rule in rules]})
+
+    def write_mcp(self, **servers: Mapping[str, Any]) -> None:
+        """Replace mcp.json."""
+        (self.config / "mcp.json").write_text(json.dumps({"mcpServers": servers}, indent=2))
 
     def _write(self, name: str, value: Any) -> None:
         (self.config / name).write_text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from butler.approvals.show import approval, interrupt_payload
 from butler.errors import ButlerError
 from butler.redact import Redactor
 from butler.storage.tables import actions
+from butler.tools.validation import compile_schema
 from service.events import to_json
 from service.http.bodies import read_json
 from tests.support.headless import open_brain, says
@@ -108,3 +110,14 @@ def test_arguments_at_the_limit_fit_into_every_form_of_a_decision() -> None:
     ):
         assert read_json(body.encode())
     assert registry(ANY).validate("ask_any", json.loads(deep(64))) == []
+
+
+def test_a_schema_that_refers_to_itself_twice_at_every_level_is_given_up_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("butler.tools.validation.CHECK_SECONDS", 0.2)
+    doubling = {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}, {"$ref": f"#/$defs/l{n + 1}"}]} for n in range(40)}
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/l0"}}, "$defs": {**doubling, "l40": {}}}
+    began = time.monotonic()
+    assert compile_schema(schema)({"a": 1}) == ["the arguments could not be checked in time"]
+    assert time.monotonic() - began < 2

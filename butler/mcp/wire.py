@@ -1,0 +1,125 @@
+"""A server at an address: streamable HTTP with bounded answers and times (E3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from butler.mcp.limits import MOST_MESSAGE, Bucket, Flood
+from butler.mcp.pipe import Streams
+from butler.mcp.trouble import Trouble
+from config.mcp_file import McpServerDefinition
+
+_METHOD = re.compile(rb'"method"\s*:\s*"(notifications/)?')
+CONNECT_SECONDS = 10.0
+ASIDE_SECONDS = 5.0
+"""For what no call waits for: notifications, and taking leave."""
+
+
+@asynccontextmanager
+async def wire(definition: McpServerDefinition, told: Trouble) -> AsyncIterator[Streams]:
+    """Give what the server says and hears; `told` learns why the connection ended."""
+    headers = {"Accept-Encoding": "identity", "User-Agent": "butler", **definition.headers}
+    async with (
+        httpx2.AsyncClient(
+            headers=headers,
+            transport=_Bounded(told),
+            # Every call has its own time; a stream that tells of changes may be silent for hours.
+            timeout=httpx2.Timeout(CONNECT_SECONDS, read=None),
+        ) as client,
+        streamable_http_client(definition.url or "", http_client=client, max_sse_event_size=MOST_MESSAGE) as (
+            said,
+            hears,
+        ),
+    ):
+        to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        to_server, from_session = anyio.create_memory_object_stream[SessionMessage](64)
+
+        async def listen() -> None:
+            bucket = Bucket()
+            try:
+                async with to_session:
+                    async for item in said:
+                        bucket.take()
+                        await to_session.send(item)
+            except Flood as flood:
+                told.note(str(flood))
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                told.note(f"the connection ended ({type(error).__name__})")
+            told.over()
+
+        async def speak() -> None:
+            try:
+                async with from_session:
+                    async for item in from_session:
+                        await hears.send(item)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                told.note(f"the connection ended ({type(error).__name__})")
+                told.over()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            tasks.start_soon(speak)
+            try:
+                yield from_server, to_server
+            finally:
+                for stream in (to_session, from_server, to_server, from_session):
+                    stream.close()
+                tasks.cancel_scope.cancel()
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """Notes bad answers, and ends those that are too large or too late."""
+
+    def __init__(self, told: Trouble) -> None:
+        self._inner = httpx2.AsyncHTTPTransport()
+        self._told = told
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "DELETE" or (request.method == "POST" and _is_aside(request.content)):
+            request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), ASIDE_SECONDS)
+        try:
+            response = await self._inner.handle_async_request(request)
+        except httpx2.TransportError as error:
+            self._told.note(f"{request.url.host}: {str(error) or type(error).__name__}")
+            raise
+        if response.status_code >= 400 and request.method == "POST":
+            self._told.status = response.status_code
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise httpx2.RemoteProtocolError("it packed its answer, which nobody asked for")
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream))
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _is_aside(content: bytes) -> bool:
+    """Whether a message is a notification or an answer, which the transport sends one by one."""
+    found = _METHOD.search(content[:400])
+    return found is None or found[1] == b"notifications/"
+
+
+class _Limited(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._inner:
+            size += len(part)
+            if size > MOST_MESSAGE:
+                raise httpx2.StreamError(f"its answer has over {MOST_MESSAGE >> 20} MiB")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
