@@ -52,7 +52,7 @@ class Hub:
         self._counts: dict[str, int] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._lingering: set[asyncio.Task[Any]] = set()
-        service.runs.logs.tap = self._hear
+        service.runs.logs.taps.append(self._hear)
 
     def count_in(self, person: Principal) -> None:
         """Take one more connection of a user in. Raises ButlerError ``rate_limited``."""

@@ -20,7 +20,7 @@ class Told:
         self.logs = RunLogs()
         self.frames: list[tuple[str, dict[str, Any]]] = []
         self.relay = Relay(self._send, self._send, Redactor([]))
-        self.logs.tap = self.relay.hear
+        self.logs.taps.append(self.relay.hear)
 
     def _send(self, user_id: str, frame: dict[str, Any]) -> None:
         self.frames.append((user_id, frame))
