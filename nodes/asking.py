@@ -11,6 +11,7 @@ from butler.memory.prompt import build_prompt
 from butler.memory.trim import count_messages, count_tokens
 from butler.models.gateway import ModelGateway
 from butler.models.overflow import ContextOverflow
+from butler.redact_stream import StreamRedactor
 from butler.turn import TurnState
 from butler.types import Json, ModelReply
 from nodes.context import TurnContext
@@ -59,16 +60,22 @@ async def _stream(model: ModelGateway, messages: list[Json], context: TurnContex
     """Show the answer as it comes; a fold that holds it up gives way."""
     compactor = context.faculties.compactor
     with compactor.behind(model.endpoint) if compactor is not None else nullcontext(_nothing) as answered:
+        masking = StreamRedactor(context.faculties.redactor)
 
         def show(text: str) -> None:
             answered()
             context.draft.append(text)
-            context.emit("token", {"text": text})
+            if shown := masking.feed(text):
+                context.emit("token", {"text": shown})
 
         def tell(text: str) -> None:
             context.emit("notice", {"text": text})
 
-        return await model.stream(messages, context.faculties.tools.model_schemas(), show, tell)
+        try:
+            return await model.stream(messages, context.faculties.tools.model_schemas(), show, tell)
+        finally:
+            if rest := masking.rest():
+                context.emit("token", {"text": rest})
 
 
 def _nothing() -> None:
