@@ -86,9 +86,17 @@ class Redactor:
             return None
         for found in self._first.finditer(text, max(start, len(text) - self.longest + 1)):
             rest = text[found.start() :]
-            if any(len(form) > len(rest) and form.startswith(rest) for form in self._begins[rest[0]]):
+            if any(len(form) > len(rest) and form.startswith(rest) for form in self._forms_of(rest)):
                 return found.start()
         return None
+
+    def reaches_half(self, text: str) -> bool:
+        """Whether half of a secret, or more, stands at the end of a text."""
+        ends = (text[place:] for place in range(len(text)))
+        return any(form.startswith(end) and len(form) <= 2 * len(end) for end in ends for form in self._forms_of(end))
+
+    def _forms_of(self, beginning: str) -> list[str]:
+        return self._begins.get(beginning[0], [])
 
     def json(self, value: Any) -> Any:
         """Mask in all texts and keys of a JSON value; the value itself is not changed.

@@ -46,6 +46,8 @@ class Hub:
         self.failures = failures
         self.board: Switchboard = service.faculties.agents or Switchboard()
         self.limit = RateLimit(per_second=20, burst=200)
+        self.comings = {True: RateLimit(per_second=0.5, burst=20), False: RateLimit(per_second=5, burst=200)}
+        """How often one user may connect: an agent (True), or a person."""
         self.relay = Relay(self.to_user, self._behind_requests, service.faculties.redactor)
         self._people: dict[str, list[Connection]] = {}
         self._admins: set[str] = set()
@@ -56,6 +58,10 @@ class Hub:
 
     def count_in(self, person: Principal) -> None:
         """Take one more connection of a user in. Raises ButlerError ``rate_limited``."""
+        try:
+            self.comings[person.role == "agent"].take(person.user_id)
+        except ButlerError:
+            raise ButlerError("rate_limited", "You connect too often; wait a few seconds and try again.") from None
         if self._counts.get(person.user_id, 0) >= MOST_CONNECTIONS:
             raise ButlerError("rate_limited", f"You have {MOST_CONNECTIONS} open connections; close one first.")
         self._counts[person.user_id] = self._counts.get(person.user_id, 0) + 1

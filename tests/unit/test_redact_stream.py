@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from butler.errors import ModelFailed
 from butler.redact import Redactor
 from butler.redact_stream import StreamRedactor
+from butler.types import ModelReply
 from tests.support.headless import open_brain, says
 
 SECRET = "hunter2-hunter2"
@@ -50,6 +53,61 @@ def test_what_can_be_no_secret_is_shown_at_once_and_what_may_be_one_waits() -> N
     ]  # fmt: skip
     assert streamed(Redactor([SECRET]), "ends with hunter") == ["ends with ", "hunter"]
     assert streamed(Redactor([]), "any", "thing") == ["any", "thing", ""]
+
+
+@given(SECRETS, st.lists(TEXTS, max_size=5))
+def test_what_is_released_while_nothing_comes_is_less_than_half_of_a_secret(
+    secrets: list[str], pieces: list[str]
+) -> None:
+    redactor, shown = Redactor(secrets), ""
+    masking = StreamRedactor(redactor)
+    for piece in pieces:
+        shown += masking.feed(piece) + masking.release()
+    shown += masking.rest()
+    assert redactor.text(shown) == shown or "***" in shown
+    if "***" not in redactor.text("".join(pieces)):
+        assert shown == "".join(pieces)
+    for secret in secrets:
+        assert secret not in shown
+
+
+def test_a_pause_shows_the_end_of_a_word_and_not_half_of_a_secret() -> None:
+    masking = StreamRedactor(Redactor([SECRET, "ooooo-secret"]))
+    assert (masking.feed("one two"), masking.release(), masking.release(), masking.rest()) == ("one tw", "o", "", "")
+    assert (masking.feed("hunter"), masking.release(), masking.feed("2-hunter2.")) == ("", "hunter", "***.")
+    assert (masking.feed("hunter2-h"), masking.release(), masking.waiting) == ("", "", 9)
+
+
+async def test_a_model_that_pauses_hides_nothing(tmp_path: Path) -> None:
+    async with open_brain(tmp_path, says("so"), secrets=["owner-token"]) as brain:
+        said, go_on = asyncio.Event(), asyncio.Event()
+        speak = brain.model.stream
+
+        async def pausing(*args: Any, **more: Any) -> ModelReply:
+            reply = await speak(*args, **more)
+            await go_on.wait()
+            return reply
+
+        brain.model.stream = pausing  # type: ignore[method-assign]
+        brain.events = Noting(said)
+        turn = asyncio.create_task(brain.say("tell me"))
+        await asyncio.wait_for(said.wait(), 5)
+        go_on.set()
+        await turn
+        assert [one["text"] for one in brain.told("token")] == ["s", "o"]
+
+
+class Noting(list[Any]):
+    """Events; tells when the second token is there."""
+
+    def __init__(self, second: asyncio.Event) -> None:
+        super().__init__()
+        self._second = second
+
+    def append(self, event: Any) -> None:
+        super().append(event)
+        if [name for name, _ in self].count("token") == 2:
+            self._second.set()
 
 
 async def test_the_pieces_of_a_turn_are_masked(tmp_path: Path) -> None:
