@@ -72,6 +72,11 @@ class Hub:
         if not self._counts[person.user_id]:
             del self._counts[person.user_id]
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open, of people and agents."""
+        return sum(self._counts.values())
+
     def join(self, connection: Connection) -> None:
         """Tell a person's connection what concerns the person, from now on, and of streams that are open."""
         if connection.person.is_admin:
