@@ -37,6 +37,10 @@ class Redactor:
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
         self.longest = len(ordered[0]) if ordered else 1
         """Characters of the longest form of a secret."""
+        self._begins: dict[str, list[str]] = {}
+        for form in ordered:
+            self._begins.setdefault(form[0], []).append(form)
+        self._first = re.compile(f"[{re.escape(''.join(self._begins))}]") if ordered else None
 
     @classmethod
     def from_environment(
@@ -66,6 +70,28 @@ class Redactor:
     def matches(self, text: str) -> Iterator[re.Match[str]]:
         """Every place of a text that would be masked."""
         return self._pattern.finditer(text) if self._pattern else iter(())
+
+    def first_match(self, text: str, start: int) -> re.Match[str] | None:
+        """The first place from `start` on that would be masked."""
+        return self._pattern.search(text, start) if self._pattern else None
+
+    def unfinished(self, text: str, start: int) -> int | None:
+        """Where, from `start` on, the end of a text may be the beginning of a secret that is not all there yet."""
+        if self._first is None:
+            return None
+        for found in self._first.finditer(text, max(start, len(text) - self.longest + 1)):
+            rest = text[found.start() :]
+            if any(len(form) > len(rest) and form.startswith(rest) for form in self._forms_of(rest)):
+                return found.start()
+        return None
+
+    def reaches_half(self, text: str) -> bool:
+        """Whether half of a secret, or more, stands at the end of a text."""
+        ends = (text[place:] for place in range(len(text)))
+        return any(form.startswith(end) and len(form) <= 2 * len(end) for end in ends for form in self._forms_of(end))
+
+    def _forms_of(self, beginning: str) -> list[str]:
+        return self._begins.get(beginning[0], [])
 
     def json(self, value: Any) -> Any:
         """Mask in all texts and keys of a JSON value; the value itself is not changed.

@@ -67,6 +67,11 @@ def use(telemetry: Telemetry) -> None:
     _in_force.set(telemetry)
 
 
+def is_off() -> bool:
+    """Whether spans go nowhere."""
+    return _in_force.get() is OFF
+
+
 def span(name: str, attributes: Attributes, kind: Kind = "internal") -> AbstractContextManager[Span]:
     """A span of the telemetry in force; by default none.
 

@@ -18,12 +18,13 @@ from pydantic import (
 )
 
 from config.environment import Environment, read_environment
-from config.problems import ConfigError, Problem, did_you_mean
+from config.problems import ConfigError, Problem, did_you_mean, nearest
 
 T = TypeVar("T", bound=BaseModel)
 
 PREFIX = "BUTLER_"
 COMPACTION_PREFIX = "BUTLER_CONTEXT_COMPACTION_"
+OBSERVABILITY_PREFIX = "OBSERVABILITY_"
 OTHER_VARIABLES = (
     "BUTLER_CRASH_AT", "BUTLER_ACTION_ID", "BUTLER_URL", "BUTLER_TOKEN", "BUTLER_INSECURE", "BUTLER_ENV_PATH",
 )  # fmt: skip
@@ -76,6 +77,15 @@ class CompactionSettings(BaseModel):
     timeout: Seconds = 30.0
 
 
+class ObservabilitySettings(BaseModel):
+    """Whether traces go to CozeLoop, and under which name (B8)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cozeloop_enabled: bool = False
+    service_name: Name | None = None
+
+
 class Settings(BaseModel):
     """Everything the server takes from its environment; paths are absolute."""
 
@@ -98,6 +108,7 @@ class Settings(BaseModel):
     max_tool_rounds: Annotated[int, Field(ge=1, le=1_000)] = 8
     agent_timeout: Seconds = 30.0
     compaction: CompactionSettings = CompactionSettings()
+    observability: ObservabilitySettings = ObservabilitySettings()
 
     @property
     def database_path(self) -> Path:
@@ -126,12 +137,15 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
     environment = read_environment(environ, cwd)
     problems: list[Problem] = []
     nested = _build(CompactionSettings, COMPACTION_PREFIX, environment, {}, problems)
+    watched = _build(ObservabilitySettings, OBSERVABILITY_PREFIX, environment, {}, problems)
+    problems += _misspelt(environment)
     data_dir = _directory(environment, "BUTLER_DATA_DIR", cwd, ".butler")
     own: dict[str, Any] = {
         "data_dir": data_dir,
         "config_dir": _directory(environment, "BUTLER_CONFIG_DIR", cwd, "config"),
         "database_url": f"sqlite:///{data_dir / 'butler.db'}",
         "compaction": nested or CompactionSettings(),
+        "observability": watched or ObservabilitySettings(),
     }
     settings = _build(Settings, PREFIX, environment, own, problems)
     if problems or settings is None:
@@ -143,13 +157,29 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
 def unknown_variables(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[Problem]:
     """Name the variables that are spelled like Butler's and that it does not know; it ignores them."""
     environment = read_environment(environ, cwd)
-    fields = [PREFIX + name.upper() for name in Settings.model_fields if name != "compaction"]
+    fields = [PREFIX + name.upper() for name in Settings.model_fields if name not in ("compaction", "observability")]
     fields += [COMPACTION_PREFIX + name.upper() for name in CompactionSettings.model_fields]
-    known = {*fields, *OTHER_VARIABLES}
+    known = {*fields, *OTHER_VARIABLES, *_observability_names()}
     return [
         environment.problem(name, f"this variable is not known and ignored{did_you_mean(name, known)}")
         for name in sorted(environment.values)
-        if name.startswith(PREFIX) and name not in known
+        if name.startswith((PREFIX, OBSERVABILITY_PREFIX)) and name not in known
+    ]
+
+
+def _observability_names() -> list[str]:
+    return [OBSERVABILITY_PREFIX + name.upper() for name in ObservabilitySettings.model_fields]
+
+
+def _misspelt(environment: Environment) -> list[Problem]:
+    """Variables that are nearly Butler's: what they switch would be off unnoticed. Other programs' own are let be."""
+    known = [name.upper() for name in ObservabilitySettings.model_fields]
+    found = [name for name in sorted(environment.values) if name.startswith(OBSERVABILITY_PREFIX)]
+    meant = {name: nearest(name.removeprefix(OBSERVABILITY_PREFIX), known) for name in found}
+    return [
+        environment.problem(name, f"there is no such variable (did you mean {OBSERVABILITY_PREFIX + near!r}?)")
+        for name, near in meant.items()
+        if near is not None and near != name.removeprefix(OBSERVABILITY_PREFIX)
     ]
 
 

@@ -82,7 +82,7 @@ async def _run_tool(action: Action, context: TurnContext) -> ToolResult:
     )  # fmt: skip
     about = {
         "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": action.tool, "gen_ai.tool.call.id": action.call_id,
-        "gen_ai.conversation.id": action.thread_id, "butler.run.id": action.run_id,
+        "gen_ai.tool.type": "function", "gen_ai.conversation.id": action.thread_id, "butler.run.id": action.run_id,
         "butler.action.id": action.action_id,
     }  # fmt: skip
     with (

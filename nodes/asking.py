@@ -4,6 +4,7 @@ all (B2, C3).
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 
 from butler.errors import ModelFailed
@@ -11,6 +12,7 @@ from butler.memory.prompt import build_prompt
 from butler.memory.trim import count_messages, count_tokens
 from butler.models.gateway import ModelGateway
 from butler.models.overflow import ContextOverflow
+from butler.redact_stream import STALLED_SECONDS, StreamRedactor
 from butler.tools.registry import ToolRegistry
 from butler.turn import TurnState
 from butler.types import Json, ModelReply
@@ -61,16 +63,49 @@ async def _stream(model: ModelGateway, messages: list[Json], tools: ToolRegistry
     """Show the answer as it comes; a fold that holds it up gives way."""
     compactor = context.faculties.compactor
     with compactor.behind(model.endpoint) if compactor is not None else nullcontext(_nothing) as answered:
+        shown = _Shown(context)
 
         def show(text: str) -> None:
             answered()
             context.draft.append(text)
-            context.emit("token", {"text": text})
+            shown.take(text)
 
         def tell(text: str) -> None:
             context.emit("notice", {"text": text})
 
-        return await model.stream(messages, tools.model_schemas(), show, tell)
+        try:
+            return await model.stream(messages, tools.model_schemas(), show, tell)
+        finally:
+            shown.end()
+
+
+class _Shown:
+    """The text as it goes out: masked, and soon also where the model pauses."""
+
+    def __init__(self, context: TurnContext) -> None:
+        self._emit = context.emit
+        self._masking = StreamRedactor(context.faculties.redactor)
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def take(self, text: str) -> None:
+        """The next piece."""
+        self._say(self._masking.feed(text))
+        if self._masking.waiting:
+            self._alarm = asyncio.get_running_loop().call_later(STALLED_SECONDS, self._release)
+
+    def end(self) -> None:
+        """No more comes."""
+        self._say(self._masking.rest())
+
+    def _release(self) -> None:
+        self._say(self._masking.release())
+
+    def _say(self, text: str) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if text:
+            self._emit("token", {"text": text})
 
 
 def _nothing() -> None:

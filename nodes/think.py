@@ -28,12 +28,12 @@ STOPPED = "[Stopped: the limit of tool rounds in one turn was reached.]"
 
 async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     """One model call with the results of the round before; a command turn ends without any (B2, A1)."""
-    faculties, emit = runtime.context.faculties, runtime.context.emit
+    faculties = runtime.context.faculties
     messages = with_results(state)
     update: dict[str, Any] = {"messages": messages, "calls": []}
     if state.get("command"):
         reply = _command_reply(state)
-        emit("token", {"text": reply})
+        _show(runtime.context, reply)
         messages.append({"role": "assistant", "content": reply})
         # No model has told how long the context is: a thread of commands alone has to fold as well.
         update["compact_due"] = _compact_due(messages, count_messages(messages), faculties)
@@ -52,6 +52,11 @@ async def think(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, An
         return update | _stopped(messages, answer, runtime.context)
     messages.append({"role": "assistant", "content": answer.text, "tool_calls": _with_new_ids(messages, answer)})
     return update | {"rounds": state["rounds"] + 1}
+
+
+def _show(context: TurnContext, text: str) -> None:
+    """Say it, masked like everything that leaves the house."""
+    context.emit("token", {"text": context.faculties.redactor.text(text)})
 
 
 def _compact_due(messages: list[Json], context_tokens: int, faculties: Faculties) -> bool:
@@ -93,7 +98,7 @@ def _last_words(messages: list[Json], answer: ModelReply, context: TurnContext) 
     if answer.finish_reason != "length":
         messages.append({"role": "assistant", "content": answer.text})
         return answer.text
-    context.emit("token", {"text": f"\n\n({CUT})"})
+    _show(context, f"\n\n({CUT})")
     context.emit("notice", {"text": CUT})
     reply = f"{answer.text}\n\n({CUT})"
     messages.append({"role": "assistant", "content": answer.text, "shown": reply})
@@ -103,7 +108,7 @@ def _last_words(messages: list[Json], answer: ModelReply, context: TurnContext) 
 def _failed(messages: list[Json], failure: ModelFailed, context: TurnContext) -> dict[str, Any]:
     apology = f"{APOLOGY}{failure.detail}"
     said = f"\n\n{apology}" if failure.partial else apology
-    context.emit("token", {"text": said})
+    _show(context, said)
     reply = failure.partial + said
     messages.append({"role": "assistant", "content": failure.partial or NO_ANSWER, "shown": reply})
     error = {"code": failure.code, "detail": failure.detail}
@@ -116,7 +121,7 @@ def _stopped(messages: list[Json], answer: ModelReply, context: TurnContext) -> 
         "Say “go on” to continue."
     )
     said = f"\n\n{notice}" if answer.text else notice
-    context.emit("token", {"text": said})
+    _show(context, said)
     context.emit("notice", {"text": notice})
     reply = answer.text + said
     messages.append({"role": "assistant", "content": answer.text or STOPPED, "shown": reply})

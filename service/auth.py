@@ -29,6 +29,11 @@ class Doorkeeper:
         self._known: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
         self._changes = 0
 
+    @property
+    def changes(self) -> int:
+        """Grows whenever users or tokens were changed in this process."""
+        return self._changes
+
     async def who(self, token: str) -> Principal:
         """The user of that token. Raises ButlerError ``unauthorized``."""
         digest = tokens.hash_token(token)

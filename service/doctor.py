@@ -34,6 +34,8 @@ class Finding:
     name: str
     state: State
     detail: str
+    do: str = ""
+    """What to do about it, where `detail` does not say so already."""
 
 
 def files(settings: Settings, counted: str) -> Iterator[Finding]:

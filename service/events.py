@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +37,6 @@ Tap = Callable[["RunLog", str, Json], None]
 """Hears every event of every run as it happens; never blocks and never raises."""
 
 
-def _nobody(_log: RunLog, _event: str, _data: Json) -> None:
-    """Nobody listens."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Frame:
     seq: int
@@ -51,9 +47,9 @@ class _Frame:
 class RunLog:
     """What happened in a run, in order. `end` is there exactly once at the end of each stream."""
 
-    def __init__(self, run_id: str, epoch: int = 0, tap: Tap = _nobody) -> None:
+    def __init__(self, run_id: str, epoch: int = 0, taps: Sequence[Tap] = ()) -> None:
         self.run_id = run_id
-        self._tap = tap
+        self._taps = taps
         self.outcome: Json | None = None
         self._base = epoch * EPOCH_SIZE
         self.size = 0
@@ -79,7 +75,8 @@ class RunLog:
         self._frames.append(_Frame(seq, event, text))
         self.size += len(text) + FRAME_BYTES
         _wake(self._followers)
-        self._tap(self, event, data)
+        for tap in self._taps:
+            tap(self, event, data)
 
     def events_from(self, position: int) -> Iterator[tuple[str, Json]]:
         """The events from `position` on, as they are now."""
@@ -135,12 +132,16 @@ class RunLog:
     async def ended(self, position: int) -> Json | None:
         """Wait for the next `end` at or after `position` and give its outcome; None when the server stops first."""
         while not self._closed or self.outcome is not None:
-            if self.outcome is not None and any(frame.event == "end" for frame in self._frames[position:]):
+            if self.outcome is not None and self._ends_after(position):
                 return self.outcome
             if self._closed:
                 break
             await _woken(self._awaiting_end)
         return None
+
+    def _ends_after(self, position: int) -> bool:
+        # From the back: there it is, nearly always.
+        return any(frame.event == "end" for frame in reversed(self._frames[position:]))
 
     def close(self) -> None:
         """The server stops: streams end here, clients join anew after the restart."""
@@ -181,7 +182,8 @@ class RunLogs:
 
     def __init__(self) -> None:
         self._logs: OrderedDict[str, RunLog] = OrderedDict()
-        self.tap: Tap = _nobody
+        self.taps: list[Tap] = []
+        """Whoever hears the events of every run, in this order."""
 
     def get(self, run_id: str) -> RunLog | None:
         """The log of that run, if this process has it."""
@@ -191,14 +193,11 @@ class RunLogs:
         """The log of that run, new if need be."""
         log = self._logs.get(run_id)
         if log is None:
-            log = self._logs[run_id] = RunLog(run_id, epoch, self._heard)
+            log = self._logs[run_id] = RunLog(run_id, epoch, self.taps)
             self._make_room()
         else:
             self._logs.move_to_end(run_id)
         return log
-
-    def _heard(self, log: RunLog, event: str, data: Json) -> None:
-        self.tap(log, event, data)
 
     @property
     def busy(self) -> bool:

@@ -241,7 +241,7 @@ class Runs:
         )
         state = await self.brain.end_turn(run.thread_id, run.run_id, why)
         said = f"I'm sorry, I could not finish this: {detail}"
-        run_log.emit("token", {"text": said})
+        run_log.emit("token", {"text": self._faculties.redactor.text(said)})
         error = {"code": "internal", "detail": detail, **extras}
         return await self._end(run, run_log, "failed", reply=said, error=error, state=state)
 

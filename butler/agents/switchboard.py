@@ -85,6 +85,11 @@ class Switchboard:
         """Whether the agent has a connection now."""
         return agent_id in self._lines
 
+    @property
+    def online(self) -> int:
+        """How many agents have a connection now."""
+        return len(self._lines)
+
     async def command(self, directive: Directive, frame: Json, within: float) -> str:
         """Send a command and wait for its answer.
 

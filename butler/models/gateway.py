@@ -217,6 +217,7 @@ class ModelGateway:
             reply = await self._ask_model(model, request)
             told.note(
                 {
+                    "gen_ai.response.model": reply.model or model,
                     "gen_ai.response.finish_reasons": (reply.finish_reason or "stop",),
                     "gen_ai.usage.input_tokens": reply.usage.input_tokens,
                     "gen_ai.usage.output_tokens": reply.usage.output_tokens,

@@ -210,7 +210,8 @@ class Database:
             # Only this thread changes them.
             now = time.monotonic()
             self._done += len(todo)
-            self._seconds += sum(now - entry.asked for entry in todo)
+            for entry in todo:
+                self._seconds += now - entry.asked
             if stop:
                 break
         if connection is not None:

@@ -42,6 +42,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
     app.state.doorkeeper = Doorkeeper(service.database)
     app.state.failures = failed_attempts()
     app.state.behind_https = behind_https
+    app.state.hub = Hub(service, app.state.doorkeeper, app.state.failures)
     problems.install(app)
     turns = Turns()
     for routes in (
@@ -57,7 +58,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         health_routes(),
         page_routes(),
         link_routes(),
-        socket_routes(Hub(service, app.state.doorkeeper, app.state.failures)),
+        socket_routes(app.state.hub),
         openai_routes(),
         metrics_routes(turns),
         mcp_routes(),

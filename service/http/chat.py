@@ -15,6 +15,7 @@ from service.events import RunLog, to_json
 from service.http.bodies import ChatBody, ExactJsonRoute, ResumeBody
 from service.http.openapi import ANSWERED
 from service.http.security import caller, face
+from service.http.standing import Standing, farewell
 from service.tickets import Ticket
 
 SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -38,13 +39,20 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(to_json(value), status, media_type="application/json")
 
 
-def stream(request: Request, log: RunLog, position: int) -> Response:
+def stream(request: Request, log: RunLog, position: int, thread_id: str) -> Response:
     """A run's events as server-sent events; a client that goes away cancels nothing."""
-    person, showings = caller(request), service_of(request).showings
+    person, showings, standing = caller(request), service_of(request).showings, Standing(request)
 
     async def noted() -> AsyncIterator[bytes]:
+        told = b""
         async for chunk in log.follow(position):
+            try:
+                await standing.check(log.run_id)
+            except ButlerError:
+                yield farewell(thread_id, log.run_id, told)
+                return
             showings.events(person, chunk, face(request))
+            told = chunk if chunk.startswith(b"id:") else told
             yield chunk
 
     return EventStream(noted(), headers=SSE_HEADERS)
@@ -63,12 +71,14 @@ def wants_stream(request: Request) -> bool:
 async def answer(request: Request, ticket: Ticket, wait: bool) -> Response:
     """Stream a ticket, wait for its outcome, or say at once that it runs."""
     if wants_stream(request):
-        return stream(request, ticket.log, ticket.position)
+        return stream(request, ticket.log, ticket.position, ticket.thread_id)
     if ticket.settled is not None:
         return outcome_response(request, ticket.settled, 202 if ticket.settled["status"] == "queued" else 200)
+    standing = Standing(request)
     outcome = await ticket.outcome() if wait else None
     if outcome is None:
         return json_response({"thread_id": ticket.thread_id, "run_id": ticket.run_id, "status": "running"}, 202)
+    await standing.check(ticket.run_id)
     return outcome_response(request, outcome)
 
 
@@ -106,8 +116,10 @@ def chat_routes() -> APIRouter:
     @router.get("/runs/{run_id}/events", response_class=EventStream)
     async def events(request: Request, run_id: str) -> Response:
         """Join a run: what was missed, then what comes."""
-        log = await service_of(request).run_log(caller(request), run_id)
-        return stream(request, log, log.index_after(last_event_id(request)))
+        service, seen = service_of(request), last_event_id(request)
+        log = await service.run_log(caller(request), run_id)
+        thread_id = (await service.run_outcome(caller(request), run_id))["thread_id"]
+        return stream(request, log, log.index_after(seen), thread_id)
 
     @router.post("/runs/{run_id}/cancel", status_code=202)
     async def cancel(request: Request, run_id: str) -> Response:

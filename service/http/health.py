@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 import time
+from pathlib import Path
 
 from fastapi import APIRouter, Request
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
+from butler import telemetry
 from butler.storage import audit
 from butler.types import Json
+from service.doctor_machine import disk
 from service.doctor_mcp import ready_check
 from service.doctor_notify import failing, sentence
 from service.http.chat import json_response, service_of
 from service.http.openapi import Responses
 from service.http.security import caller
+from service.maids import MaidService
+from service.socket.hub import Hub
 
 PROBE_SECONDS = 10.0
 NOT_READY: Responses = {503: {"description": "A check failed", "content": {"application/json": {}}}}
@@ -39,6 +46,7 @@ class Health:
                 checks[name] = {"ok": True}
             except Exception as error:
                 checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
+        checks["data_dir"] = await asyncio.to_thread(_data_check, service.database.path)
         checks["model"] = await self._model_check(request)
         checks |= await self._notifications_check(request)
         admin = caller(request).is_admin
@@ -49,7 +57,7 @@ class Health:
         if faults := service.background.faults():
             detail = "; ".join(f"{name}: {service.faculties.redactor.text(fault)}" for name, fault in faults.items())
             checks["background"] = {"ok": False, "detail": detail}
-        return checks
+        return checks | await _others(request)
 
     async def _notifications_check(self, request: Request) -> dict[str, Json]:
         """Named only when a channel fails, and ok even then: Butler serves without a chat service."""
@@ -77,6 +85,39 @@ class Health:
             found: Json = {"ok": fault is None, "configured": True, **({"detail": fault} if fault else {})}
             self._model = (time.monotonic(), found)
         return self._model[1]
+
+
+def _data_check(database: Path) -> Json:
+    """Whether more can be written down; a turn that can't be is held up, so nobody should be sent here."""
+    found = disk(database.parent)
+    if found.state == "bad":
+        return {"ok": False, "detail": f"{found.detail}; {found.do}"}
+    try:
+        with tempfile.TemporaryFile(dir=database.parent) as probe:
+            probe.write(b"butler")
+    except OSError as error:
+        return {"ok": False, "detail": f"{database.parent} can't be written to ({error.strerror}); see BUTLER_DATA_DIR"}
+    return {"ok": True}
+
+
+async def _others(request: Request) -> dict[str, Json]:
+    """Parts that are named so that one can see them; they never make Butler unready."""
+    service, hub = service_of(request), request.app.state.hub
+    assert isinstance(hub, Hub)
+    checks: dict[str, Json] = {
+        "agents": {"ok": True, "detail": f"{hub.board.online} connected"},
+        "socket": {"ok": True, "detail": f"{hub.connections} open connection(s)"},
+        "traces": {"ok": True, "detail": "off" if telemetry.is_off() else "on"},
+    }
+    try:
+        maids = [maid for maid in await MaidService(service).listing() if maid["enabled"]]
+    except SQLAlchemyError as error:
+        return checks | {"maids": {"ok": True, "detail": f"can't be looked at: {type(error).__name__}"}}
+    if maids:
+        able = sum(maid["healthy"] for maid in maids)
+        less = "; butler doctor says what the others lack" if able < len(maids) else ""
+        checks["maids"] = {"ok": True, "detail": f"{able} of {len(maids)} could start now{less}"}
+    return checks
 
 
 def health_routes() -> APIRouter:

@@ -24,7 +24,7 @@ from butler.types import Json
 from service.butler import ButlerService
 from service.http.chat import service_of
 from service.http.openapi import PROBLEM_TYPE, Responses
-from service.http.pages import WEB
+from service.http.signing_in import WEB
 from service.notify.links import Link, spend
 from service.notify.messages import moment, seen
 from service.notify.opened import UNKNOWN, View, recorded, view_of

@@ -15,8 +15,8 @@ from butler.memory.remembered import MOST_CHARACTERS
 from butler.people import Principal
 from service.http.chat import service_of
 from service.http.openapi import Responses, problems
-from service.http.pages import WEB
 from service.http.security import caller, is_own, presented_token
+from service.http.signing_in import WEB
 from service.memory import MemoryService
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-from pathlib import Path
 from typing import Literal, TypedDict
 
 from fastapi import APIRouter, Request
@@ -12,8 +10,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from butler.errors import ButlerError
 from service.http.openapi import PROBLEM_TYPE, Responses
 from service.http.security import COOKIE, address_of, presented_token
+from service.http.signing_in import WEB, page
 
-WEB = Path(__file__).parent.parent / "web"
 TYPES = {".css": "text/css", ".js": "text/javascript"}
 OTHER_TYPES: Responses = {200: {"content": {"text/javascript": {}}}}
 LOGGED_IN: Responses = {
@@ -101,11 +99,3 @@ async def _login(request: Request, token: str) -> Response:
     response = RedirectResponse("/", 303)
     response.set_cookie(COOKIE, token, max_age=30 * 24 * 3600, **cookie_rules(state.behind_https))
     return response
-
-
-def page(name: str, status: int = 200, **values: str) -> Response:
-    """A page of the house with `{{name}}` places filled in, escaped."""
-    text = (WEB / name).read_text("utf-8")
-    for key, value in values.items():
-        text = text.replace("{{" + key + "}}", html.escape(value))
-    return HTMLResponse(text, status)

@@ -14,7 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from butler.errors import ButlerError
 from butler.people import Principal
 from service.auth import Doorkeeper
-from service.http.problems import internal, of_error
+from service.http.problems import internal
+from service.http.signing_in import refused_at_the_door
 
 COOKIE = "butler_token"
 OPEN_PATHS = frozenset({"/healthz", "/", "/login", "/metrics"})
@@ -95,7 +96,7 @@ class Door:
             scope.setdefault("state", {})["person"] = person
             inner = limited(receive)
         except ButlerError as error:
-            await of_error(error, scope["path"])(scope, receive, send_guarded)
+            await refused_at_the_door(error, scope)(scope, receive, send_guarded)
             return
         try:
             await self._app(scope, inner, send_guarded)

@@ -60,13 +60,7 @@ class Turns:
 
     def listen(self, logs: RunLogs) -> None:
         """Hear the events of every run from here on, after whoever hears them already."""
-        before = logs.tap
-
-        def both(log: RunLog, event: str, data: Json) -> None:
-            before(log, event, data)
-            self.heard(log, event, data)
-
-        logs.tap = both
+        logs.taps.append(self.heard)
 
     def heard(self, log: RunLog, event: str, data: Json) -> None:
         """Count one event."""

@@ -16,6 +16,7 @@ from service.http.bodies import ExactJsonRoute
 from service.http.chat import SSE_HEADERS, EventStream, json_response, service_of
 from service.http.openapi import STREAMED
 from service.http.security import caller
+from service.http.standing import Standing
 from service.openai.chats import Chats, Turn, note_answer
 from service.openai.errors import error_body
 from service.openai.reading import CompletionBody, Wish, read_wish
@@ -105,9 +106,12 @@ async def _stream(request: Request, wish: Wish, turn: Turn, shape: Shape) -> Asy
         yield DONE
 
 
-def _told(request: Request, turn: Turn) -> AsyncIterator[str | Ended | None]:
-    teller = Teller(service_of(request), caller(request))
-    return teller.tell(turn.run_id, turn.log, turn.position, queued=turn.queued)
+async def _told(request: Request, turn: Turn) -> AsyncIterator[str | Ended | None]:
+    """The turn, as long as its reader may hear of it."""
+    teller, standing = Teller(service_of(request), caller(request)), Standing(request)
+    async for piece in teller.tell(turn.run_id, turn.log, turn.position, queued=turn.queued):
+        await standing.check(turn.run_id)
+        yield piece
 
 
 def _butler(turn: Turn, ended: Ended) -> Json:

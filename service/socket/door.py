@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,11 +16,15 @@ from service.http.problems import problem
 from service.http.security import address_of, presented_token, refuse_other_origin
 from service.socket.frames import AuthFrame, error_frame, read_frame
 from service.socket.hub import Hub
+from service.socket.narrow import widen
 
 AUTH_SECONDS = 5.0
 MOST_STRANGERS = 100
 """Connections that have not said yet who they are."""
+MOST_FROM_ONE = 25
+"""Of these, so many from one address."""
 REFUSED = 1008
+LATER = 1013
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class SocketDoor:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._strangers = 0
+        self._strangers: Counter[str] = Counter()
 
     async def let_in(self, websocket: WebSocket) -> Guest | None:
         """Accept the connection of whoever has a good token; everyone else gets an answer that says why not."""
@@ -47,24 +52,33 @@ class SocketDoor:
             refusal = problem(error.status, error.code, error.detail, headers, **error.extras)
             await websocket.send_denial_response(refusal)
             return None
-        await websocket.accept()
         if guest is not None:
+            widen(websocket.scope)
+            await websocket.accept()
             return guest
-        self._strangers += 1
+        address = address_of(websocket.scope)
+        self._strangers[address] += 1
         try:
-            return await self._by_first_frame(websocket)
+            await websocket.accept()
+            guest = await self._by_first_frame(websocket)
+            if guest is not None:
+                widen(websocket.scope)
+            return guest
         except ButlerError as error:
             await turn_away(websocket, error)
             return None
         finally:
-            self._strangers -= 1
+            self._strangers[address] -= 1
+            if not self._strangers[address]:
+                del self._strangers[address]
 
     async def _by_headers(self, websocket: WebSocket) -> Guest | None:
         """The caller by header or cookie; None when the first frame has to tell. Raises ButlerError."""
         refuse_other_origin(websocket.headers)
         token, by_cookie = presented_token(websocket.headers)
         if by_cookie and not token:
-            if self._strangers >= MOST_STRANGERS:
+            many, own = self._strangers.total(), self._strangers[address_of(websocket.scope)]
+            if many >= MOST_STRANGERS or own >= MOST_FROM_ONE:
                 raise ButlerError("rate_limited", "Too many connections that did not say who they are; try again.")
             return None
         return Guest(await self._who(websocket, token), token)
@@ -91,10 +105,10 @@ class SocketDoor:
 
 
 async def turn_away(websocket: WebSocket, error: ButlerError) -> None:
-    """Say why, and close."""
+    """Say why, and close; who comes too often is told to come again later (1013)."""
     with suppress(WebSocketDisconnect, OSError):
         await websocket.send_text(to_json(error_frame(error)).decode())
-    await close_softly(websocket, REFUSED, error.code)
+    await close_softly(websocket, LATER if error.code == "rate_limited" else REFUSED, error.code)
 
 
 async def close_softly(websocket: WebSocket, code: int, reason: str) -> None:

@@ -46,16 +46,22 @@ class Hub:
         self.failures = failures
         self.board: Switchboard = service.faculties.agents or Switchboard()
         self.limit = RateLimit(per_second=20, burst=200)
+        self.comings = {True: RateLimit(per_second=0.5, burst=20), False: RateLimit(per_second=5, burst=200)}
+        """How often one user may connect: an agent (True), or a person."""
         self.relay = Relay(self.to_user, self._behind_requests, service.faculties.redactor)
         self._people: dict[str, list[Connection]] = {}
         self._admins: set[str] = set()
         self._counts: dict[str, int] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._lingering: set[asyncio.Task[Any]] = set()
-        service.runs.logs.tap = self._hear
+        service.runs.logs.taps.append(self._hear)
 
     def count_in(self, person: Principal) -> None:
         """Take one more connection of a user in. Raises ButlerError ``rate_limited``."""
+        try:
+            self.comings[person.role == "agent"].take(person.user_id)
+        except ButlerError:
+            raise ButlerError("rate_limited", "You connect too often; wait a few seconds and try again.") from None
         if self._counts.get(person.user_id, 0) >= MOST_CONNECTIONS:
             raise ButlerError("rate_limited", f"You have {MOST_CONNECTIONS} open connections; close one first.")
         self._counts[person.user_id] = self._counts.get(person.user_id, 0) + 1
@@ -65,6 +71,11 @@ class Hub:
         self._counts[person.user_id] -= 1
         if not self._counts[person.user_id]:
             del self._counts[person.user_id]
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open, of people and agents."""
+        return sum(self._counts.values())
 
     def join(self, connection: Connection) -> None:
         """Tell a person's connection what concerns the person, from now on, and of streams that are open."""

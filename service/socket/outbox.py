@@ -23,7 +23,8 @@ class _Item:
 class Outbox:
     """Frames in order. `seq` counts what is really sent, so a gap would show a loss.
 
-    A reader that is too slow gets the text of a stream in larger pieces. One that does not read at all overflows:
+    A reader that is too slow gets the text of a stream in larger pieces and, once far behind, is not told of progress
+    (frames with an `event`). One that does not read at all overflows:
     `full` is then set, nothing more is taken in, and the connection has to end.
     """
 
@@ -41,7 +42,11 @@ class Outbox:
         """Queue a frame; never blocks."""
         if self.full.is_set():
             return
-        stream_id = str(frame.get("stream_id", "")) if frame["type"] == "CHAT_STREAM" else ""
+        progress = "event" in frame
+        if progress and (self._bytes > self._most[0] // 2 or len(self._items) > self._most[1] // 2):
+            # Whoever is far behind has no use for what was going on then.
+            return
+        stream_id = str(frame.get("stream_id", "")) if frame["type"] == "CHAT_STREAM" and not progress else ""
         if stream_id and (item := self._growing.get(stream_id)) is not None:
             text = frame["payload"]
             item.frame["payload"] += text

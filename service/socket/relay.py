@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from butler.redact import Redactor
 from butler.types import Json
@@ -12,6 +13,9 @@ from service.events import RunLog
 
 MOST_TALKS = 2000
 MOST_NAMES = 1000
+PROGRESS = frozenset({"tool", "maid", "notice"})
+"""Events that are told beside the text: what is being done, so that long work shows that it goes on (E5)."""
+CANCELLED = "This turn was cancelled."
 
 Send = Callable[[str, Json], None]
 """Sends a frame to all connections of a user."""
@@ -117,6 +121,9 @@ class Relay:
                 self._begin(talk)
                 talk.text.append(data["text"])
                 self._to_all(talk, "CHAT_STREAM", data["text"])
+            case event if event in PROGRESS:
+                self._begin(talk)
+                self._to_all(talk, "CHAT_STREAM", "", event=event, data=self._redactor.json(data))
             case "approval":
                 # What was said on the way stands before the request that it leads to.
                 self._say(talk, "".join(talk.text))
@@ -148,7 +155,7 @@ class Relay:
             self._say(talk, "".join(talk.text))
         else:
             talk.shown = False
-            self._say(talk, outcome["reply"] or _apology(outcome))
+            self._say(talk, _last_word(outcome))
         self._to_all(talk, "CHAT_STREAM_END", "", after_requests=parked)
         talk.stream_id = None
 
@@ -157,9 +164,9 @@ class Relay:
             self._to_all(talk, "CHAT_STREAM_END", "")
         talk.stream_id = None
 
-    def _to_all(self, talk: Talk, kind: str, text: str, *, after_requests: bool = False) -> None:
+    def _to_all(self, talk: Talk, kind: str, text: str, *, after_requests: bool = False, **more: Any) -> None:
         talk.told = True
-        frame = self._frame(talk, kind, text)
+        frame = self._frame(talk, kind, text) | more
         send = self._send_after_requests if after_requests else self._send
         for user_id in talk.users:
             send(user_id, {**frame, "target_id": user_id})
@@ -173,10 +180,11 @@ class Relay:
         }  # fmt: skip
 
 
-def _apology(outcome: Json) -> str:
-    """What is said of a turn that ended without a word."""
+def _last_word(outcome: Json) -> str:
+    """The whole reply; of a turn that was cancelled or failed without a word, what is said instead."""
+    reply = str(outcome["reply"])
     if outcome["status"] == "cancelled":
-        return "This turn was cancelled."
-    if outcome["error"]:
+        return f"{reply}\n\n({CANCELLED})" if reply.strip() else CANCELLED
+    if not reply.strip() and outcome["error"]:
         return f"I'm sorry, I could not finish this: {outcome['error']['detail']}"
-    return ""
+    return reply

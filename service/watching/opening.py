@@ -24,8 +24,8 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
 
 
 def coze_is_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether spans go to CozeLoop."""
-    return environ.get("OBSERVABILITY_COZELOOP_ENABLED", "").strip().lower() in ("true", "1", "yes", "on")
+    """Whether spans go to CozeLoop; `config.settings` refuses what is neither yes nor no."""
+    return environ.get("OBSERVABILITY_COZELOOP_ENABLED", "").strip().lower() in ("true", "1", "yes", "on", "t", "y")
 
 
 def open_telemetry(environ: Mapping[str, str]) -> Telemetry:

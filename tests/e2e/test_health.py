@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.client import Client
-from tests.support.server import ButlerServer
+from tests.support.client import Client, Json
+from tests.support.server import ButlerServer, MakeButler
+from tests.support.sockets import open_socket
 
 
 def test_alive(butler: ButlerServer) -> None:
@@ -17,6 +18,40 @@ def test_ready_names_its_checks(butler: ButlerServer, owner: Client) -> None:
     assert response.status_code == 200
     assert "database" in response.text
     assert response.json()["checks"]["compaction"]["detail"].startswith("0 folds done")
+
+
+def test_every_part_is_named_and_says_how_it_stands(butler: ButlerServer, owner: Client) -> None:
+    with open_socket(owner) as admin:
+        admin.send(type="CHAT", payload="/help")
+        admin.turn()
+        checks = owner.get("/readyz")["checks"]
+    assert checks.keys() >= {"database", "checkpoints", "data_dir", "model", "compaction", "agents", "socket", "traces"}
+    assert checks["agents"]["detail"].endswith(" connected")
+    assert int(checks["socket"]["detail"].split()[0]) >= 1
+    assert checks["traces"]["detail"] == "off"
+    assert all(check["ok"] for check in checks.values())
+
+
+def test_each_part_that_is_broken_is_named_and_what_to_do(make_butler: MakeButler) -> None:
+    server = make_butler(BUTLER_BASE_URL="http://127.0.0.1:9/v1", BUTLER_MODEL="m").start()
+    owner, data = server.client(), server.data
+    unready = owner.request("GET", "/readyz")
+    assert (unready.status_code, unready.json()["status"]) == (503, "not_ready")
+    assert failing(unready.json()) == {"model"}
+    assert "BUTLER_BASE_URL" in unready.json()["checks"]["model"]["detail"]
+    data.rename(data.with_name("moved"))
+    unready = owner.request("GET", "/readyz")
+    assert (unready.status_code, failing(unready.json())) == (503, {"model", "data_dir"})
+    assert "BUTLER_DATA_DIR" in unready.json()["checks"]["data_dir"]["detail"]
+    data.with_name("moved").rename(data)
+    assert failing(owner.request("GET", "/readyz").json()) == {"model"}
+    found = server.cli("doctor")
+    assert found.returncode == 5
+    assert "but is not ready: model: " in found.stdout
+
+
+def failing(answer: Json) -> set[str]:
+    return {name for name, check in answer["checks"].items() if not check["ok"]}
 
 
 def test_an_unknown_route_is_a_plain_problem(butler: ButlerServer, owner: Client) -> None:

@@ -81,6 +81,20 @@ def test_the_page_of_one_person_shows_nothing_of_another(
     assert httpx.get(f"{butler.url}/memory").status_code == 401
 
 
+def test_a_browser_that_is_not_signed_in_is_told_how(butler: ButlerServer) -> None:
+    accept = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for headers in (accept, {**accept, "Cookie": "butler_token=wrong"}):
+        page = httpx.get(f"{butler.url}/memory", headers=headers)
+        assert page.status_code == 401
+        assert page.headers["content-type"].startswith("text/html")
+        assert "Paste your token" in page.text and "owner.token" in page.text
+        assert page.headers["www-authenticate"] == "Bearer"
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    for path, headers in (("/memory", {"Accept": "application/json"}), ("/threads", accept)):
+        answer = httpx.get(f"{butler.url}{path}", headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+
+
 def test_erasing_needs_the_tick_and_removes_everything(butler: ButlerServer, member: Client) -> None:
     member.post("/memories", {"text": fresh("gone soon")})
     with httpx.Client(base_url=butler.url, trust_env=False, follow_redirects=True) as browser:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.client import Client, Json
-from tests.support.orders import approve, call
+from tests.support.orders import approve, call, fresh
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer, MakeButler
 from tests.support.traces import TraceReceiver, json_receiver, trace_receiver
@@ -74,6 +74,8 @@ def test_answers_are_the_same_with_traces_and_without_and_spans_say_who_did_what
     [tool] = receiver.named("execute_tool note_line")
     assert tool.parent == turns[0].span_id
     assert tool.attributes["gen_ai.tool.name"] == "note_line"
+    assert tool.attributes["butler.run.id"] == with_traces[0]["run_id"] and tool.attributes["butler.action.id"]
+    assert calls[0].attributes["gen_ai.response.model"] == "scripted"
     assert len(receiver.named("execute_tool append_line")) == 1
     assert not any(b"vault" in raw for raw in receiver.raw), "what was said leaves the house"
 
@@ -93,6 +95,7 @@ def test_a_receiver_that_is_not_there_holds_up_nothing(make_butler: MakeButler) 
 
 def test_cozeloop_gets_the_same_spans_through_its_own_sdk(make_butler: MakeButler, model: ScriptedModel) -> None:
     with json_receiver() as posts:
+        plain = make_butler().start()
         server = make_butler(
             OBSERVABILITY_COZELOOP_ENABLED="true",
             OBSERVABILITY_SERVICE_NAME="house",
@@ -101,6 +104,7 @@ def test_cozeloop_gets_the_same_spans_through_its_own_sdk(make_butler: MakeButle
             COZELOOP_API_TOKEN="coze-token-1234",
         ).start()
         outcomes = talk(server)
+        assert without_ids(outcomes) == without_ids(talk(plain))
         assert server.stop() == 0
         spans = [span for path, body in posts.bodies for span in body["spans"] if path.endswith("/traces/ingest")]
     by_name = {span["span_name"]: span for span in spans}
@@ -117,3 +121,8 @@ def test_cozeloop_without_its_settings_is_off_and_says_so(make_butler: MakeButle
     server = make_butler(OBSERVABILITY_COZELOOP_ENABLED="true").start()
     assert server.client().chat("[[say hello]]")["reply"] == "hello"
     assert "telemetry_not_configured" in server.stderr
+    # Log lines are JSON, and say whose turn they speak of.
+    outcome = server.client().chat(f"[[status 503 1]][[say at last]] {fresh()}")
+    assert outcome["reply"] == "at last"
+    [retry] = [one for one in map(json.loads, server.stderr.splitlines()) if one["event"] == "model_retry"]
+    assert (retry["thread_id"], retry["run_id"]) == (outcome["thread_id"], outcome["run_id"])

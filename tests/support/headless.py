@@ -163,6 +163,7 @@ async def open_brain(
     maids: MakeMaids | None = None,
     max_tool_rounds: int = 8,
     context_limit: int = 100_000,
+    secrets: Sequence[str] = (),
 ) -> AsyncIterator[Brain]:
     """A brain over the files in `home`, new ones if there are none.
 
@@ -177,7 +178,7 @@ async def open_brain(
     ruler: Judge = judge(known, *rules)
     faculties = Faculties(
         ledger=Ledger(database), judge=ruler, tools=known, model=cast(ModelGateway, spoken) if model else None,
-        model_missing=() if model else ("BUTLER_MODEL",), compactor=compactor, redactor=Redactor([]),
+        model_missing=() if model else ("BUTLER_MODEL",), compactor=compactor, redactor=Redactor(secrets),
         context_limit=context_limit, max_tool_rounds=max_tool_rounds,
         maids=maids(database, ruler, known) if maids is not None else None,
     )  # fmt: skip

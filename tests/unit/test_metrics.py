@@ -40,7 +40,7 @@ def outcome(status: str, error: str | None = None) -> dict[str, object]:
 def test_a_turn_is_timed_and_counted_by_how_it_ended() -> None:
     moments = iter([10.0, 10.2, 13.0, 20.0, 20.5])
     logs, heard, turns = RunLogs(), list[str](), Turns(clock=lambda: next(moments))
-    logs.tap = lambda _log, event, _data: heard.append(event)
+    logs.taps.append(lambda _log, event, _data: heard.append(event))
     turns.listen(logs)
     log = logs.open("r1")
     log.begin("t")

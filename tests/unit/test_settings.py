@@ -8,6 +8,7 @@ import pytest
 
 from config.problems import ConfigError
 from config.settings import load_settings, unknown_variables
+from service.watching.opening import coze_is_wanted
 
 
 def faults(environ: dict[str, str], cwd: Path) -> list[str]:
@@ -92,6 +93,9 @@ def test_a_configured_model_misses_nothing_and_secrets_do_not_print(tmp_path: Pa
         ("BUTLER_CONTEXT_LIMIT", "10", "1024"),
         ("BUTLER_MAX_TOOL_ROUNDS", "0", "greater than or equal to 1"),
         ("BUTLER_CONTEXT_COMPACTION_ENABLED", "perhaps", "boolean"),
+        ("OBSERVABILITY_COZELOOP_ENABLED", "perhaps", "boolean"),
+        ("OBSERVABILITY_COZELOOP_ENABLD", "true", "did you mean 'OBSERVABILITY_COZELOOP_ENABLED'?"),
+        ("OBSERVABILITY_SERVICENAME", "house", "did you mean 'OBSERVABILITY_SERVICE_NAME'?"),
         ("BUTLER_CONTEXT_COMPACTION_RECENT_WINDOW", "-1", "greater than or equal to 1"),
     ],
 )
@@ -133,3 +137,15 @@ def test_a_misspelled_variable_is_named_with_the_one_that_was_meant(tmp_path: Pa
     assert found.keys() == {"BUTLER_BASEURL", "BUTLER_CONTEXT_COMPACTION_MODLE"}
     assert "did you mean 'BUTLER_BASE_URL'?" in found["BUTLER_BASEURL"]
     assert "did you mean 'BUTLER_CONTEXT_COMPACTION_MODEL'?" in found["BUTLER_CONTEXT_COMPACTION_MODLE"]
+
+
+@pytest.mark.parametrize("value", ["true", "1", "yes", "on", "T", "y", "false", "0", "no", "off", ""])
+def test_what_switches_cozeloop_on_is_the_same_for_the_settings_and_for_the_traces(value: str, tmp_path: Path) -> None:
+    environ = {"OBSERVABILITY_COZELOOP_ENABLED": value}
+    assert load_settings(environ, tmp_path).observability.cozeloop_enabled is coze_is_wanted(environ)
+
+
+def test_another_programs_variable_with_the_same_beginning_stops_nothing_and_is_named(tmp_path: Path) -> None:
+    environ = {"OBSERVABILITY_DASHBOARD_URL": "x", "OBSERVABILITY_SERVICE_NAME": "house"}
+    assert load_settings(environ, tmp_path).observability.service_name == "house"
+    assert [problem.key for problem in unknown_variables(environ, tmp_path)] == ["OBSERVABILITY_DASHBOARD_URL"]

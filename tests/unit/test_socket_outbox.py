@@ -109,3 +109,20 @@ def test_no_text_is_lost_doubled_or_overtaken(steps: list[tuple[str, str]]) -> N
         assert [one["seq"] for one in got] == list(range(1, len(got) + 1))
 
     asyncio.run(play())
+
+
+async def test_progress_is_no_text_and_whoever_is_far_behind_is_spared_it() -> None:
+    outbox = Outbox(most_frames=8)
+    progress = {"type": "CHAT_STREAM", "stream_id": "a", "payload": "", "event": "maid", "data": {"phase": "started"}}
+    for frame in (token("a", "1"), progress, token("a", "2"), progress):
+        outbox.put(frame)
+    assert [(one["payload"], one.get("event")) for one in await taken(outbox)] == [
+        ("1", None), ("", "maid"), ("2", None), ("", "maid")
+    ]  # fmt: skip
+    for number in range(30):
+        outbox.put({**progress, "data": {"number": number}})
+        outbox.put(token("a", f"{number},"))
+    assert not outbox.full.is_set()
+    frames = await taken(outbox)
+    assert "".join(one["payload"] for one in frames) == "".join(f"{number}," for number in range(30))
+    assert 0 < len([one for one in frames if "event" in one]) < 8

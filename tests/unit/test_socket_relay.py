@@ -20,7 +20,7 @@ class Told:
         self.logs = RunLogs()
         self.frames: list[tuple[str, dict[str, Any]]] = []
         self.relay = Relay(self._send, self._send, Redactor([]))
-        self.logs.tap = self.relay.hear
+        self.logs.taps.append(self.relay.hear)
 
     def _send(self, user_id: str, frame: dict[str, Any]) -> None:
         self.frames.append((user_id, frame))
@@ -82,6 +82,34 @@ def test_a_failure_is_an_apology_and_one_end() -> None:
     ]  # fmt: skip
 
 
+def test_what_is_being_done_is_told_with_an_empty_text_and_masked() -> None:
+    told = Told()
+    told.relay = Relay(told._send, told._send, Redactor(["hunter2-hunter2"]))
+    told.logs.taps[:] = [told.relay.hear]
+    log = told.logs.open("r1")
+    told.relay.join(log, 0, thread_id="t1", user_id="ann")
+    log.begin("t1")
+    log.emit("maid", {"maid_id": "m", "phase": "output", "detail": "hunter2-hunter2"})
+    log.end(outcome("done"))
+    [(_, first), (_, last)] = told.frames
+    assert (first["type"], first["payload"], first["event"]) == ("CHAT_STREAM", "", "maid")
+    assert first["data"] == {"maid_id": "m", "phase": "output", "detail": "***"}
+    assert last["type"] == "CHAT_STREAM_END"
+
+
+def test_a_cancelled_turn_says_so_behind_what_it_had_said() -> None:
+    told = Told()
+    for run_id, reply in (("r1", "half of"), ("r2", "")):
+        log = told.logs.open(run_id)
+        told.relay.join(log, 0, thread_id="t1", user_id="ann")
+        log.begin("t1")
+        log.end(outcome("cancelled", reply))
+    assert told.of("ann") == [
+        ("CHAT", "half of\n\n(This turn was cancelled.)"), ("CHAT_STREAM_END", ""),
+        ("CHAT", "This turn was cancelled."), ("CHAT_STREAM_END", ""),
+    ]  # fmt: skip
+
+
 def test_the_own_thread_is_followed_whoever_begins_a_turn_in_it() -> None:
     told = Told()
     told.relay.follow_thread("mine", "ann")
@@ -120,7 +148,7 @@ def test_a_new_connection_gets_the_text_so_far() -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["r1", "r2"]), st.sampled_from(["run", "token", "approval", "parked", "done", "join"]),
+        st.sampled_from(["r1", "r2"]), st.sampled_from(["run", "token", "tool", "approval", "parked", "done", "join"]),
         st.sampled_from(["ann", "ben"]),
     ),
     max_size=40,
@@ -139,6 +167,8 @@ def test_each_stream_ends_exactly_once_for_everyone_who_saw_it_and_nothing_comes
                 log.begin("t")
             case "token":
                 log.emit("token", {"text": "x"})
+            case "tool":
+                log.emit("tool", {"phase": "started"})
             case "approval":
                 log.emit("approval", {"action_id": f"{run_id}-a"})
             case "parked":

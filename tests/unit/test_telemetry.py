@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from structlog.testing import capture_logs
 
 from butler.telemetry import OFF, Attributes, Kind, span
@@ -70,6 +71,21 @@ def test_our_own_code_imports_each_library_in_one_file_only(library: str, room: 
         if importing.search(path.read_text("utf-8"))
     ]
     assert found == [f"service/watching/{room}.py"]
+
+
+def test_attributes_of_the_genai_conventions_are_ones_that_hold_today() -> None:
+    text = Path(gen_ai_attributes.__file__).read_text("utf-8")
+    known = dict(re.findall(r'^[A-Z_]+: Final = "(gen_ai[a-z_.]+)"\n"""\n(.*)$', text, re.MULTILINE))
+    # All of them have moved to a repository of their own, without other names; those that are over say so.
+    current = {name for name, about in known.items() if not about.startswith(("Deprecated: R", "Deprecated: O"))}
+    assert {"gen_ai.operation.name", "gen_ai.usage.input_tokens"} <= current and "gen_ai.system" not in current
+    used = {
+        name
+        for floor in ("butler", "nodes", "service")
+        for path in (ROOT / floor).rglob("*.py")
+        for name in re.findall(r'"(gen_ai[a-z_.]+)"', path.read_text("utf-8"))
+    }
+    assert len(used) > 8 and used <= current
 
 
 def test_two_receivers_are_told_the_same() -> None:
