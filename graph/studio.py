@@ -30,6 +30,9 @@ KEPT = ("thread_id", "checkpoint_ns", "run_id", "graph_id", "assistant_id")
 """What of the server's configuration reaches the checkpoints, whose metadata is in clear; and keys with ``__``."""
 
 
+WENT_WRONG = "Something went wrong inside Butler, and the turn has ended; the log says what."
+
+
 class StudioInput(BaseModel):
     """What Studio's form asks for, and what chat clients send."""
 
@@ -138,7 +141,7 @@ class StudioGraph(CompiledStateGraph[Any, TurnContext, Any, Any]):
                                 yield told
                 except Exception as error:
                     await turns.fail(stretch, error)
-                    raise
+                    raise Refused(ButlerError("internal", WENT_WRONG)) from error
                 except (asyncio.CancelledError, GeneratorExit):
                     await asyncio.shield(turns.cancel(stretch))
                     raise

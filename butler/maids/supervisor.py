@@ -241,7 +241,7 @@ class Supervisor:
 
     async def tidy(self, run_id: str) -> None:
         """Clean up after the tasks of a run that has ended; costs next to nothing where no task has a folder."""
-        if not self._has_folders():
+        if not self.means.folder.is_dir() or not await asyncio.to_thread(self._has_folders):
             return
         for run in await self._database.read(partial(store.of_run, run_id=run_id)):
             if run.is_over:

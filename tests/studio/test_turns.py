@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from langgraph.types import Command
 
+from butler.approvals.judge import Judge
 from butler.errors import ConfigError
-from graph.studio import Refused
+from graph.studio import Asked, Refused
 from tests.conftest import STANDARD_RULES
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import OWNER_TOKEN, ROOT, ButlerServer
@@ -171,6 +172,33 @@ async def test_what_the_dev_server_runs_again_is_taken_in_once(house: ButlerServ
         assert len(house.workshop.effects("once")) == 1
 
 
+async def test_a_turn_that_was_cut_off_goes_on(house: ButlerServer) -> None:
+    thread_id, run_id = str(uuid.uuid4()), str(uuid.uuid4())
+    async with bench() as at:
+        message = {"messages": [{"type": "human", "content": "/note_line text=cut-off"}]}
+        asked = Asked(thread_id, run_id, at.user, message, {})
+        assert await at.saver.turns.begin(asked) is not None
+    async with bench() as at:
+        await at.run(thread_id, None)
+        assert len(house.workshop.effects("cut-off")) == 1
+        await at.say("/note_line text=next", thread_id)
+        assert len(house.workshop.effects("next")) == 1
+
+
+async def test_what_goes_wrong_inside_ends_the_turn_and_the_thread_goes_on(
+    house: ButlerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench() as at:
+        thread_id = str(uuid.uuid4())
+        with monkeypatch.context() as broken:
+            broken.setattr(Judge, "on_proposal", _broken)
+            with pytest.raises(Refused, match="Something went wrong inside Butler"):
+                await at.say("/note_line text=never", thread_id)
+        assert "internal error" in (await at.messages(thread_id))[-1]["content"]
+        await at.say("/note_line text=later", thread_id)
+        assert [text for _, text in house.workshop.effects()] == ["later"]
+
+
 async def test_other_input_is_refused_and_leaves_no_thread(house: ButlerServer) -> None:
     async with bench() as at:
         thread_id = str(uuid.uuid4())
@@ -258,6 +286,10 @@ async def test_commands_work_without_a_model(house: ButlerServer, monkeypatch: p
         assert len(house.workshop.effects("alone")) == 1
         await at.say("hello", thread_id)
         assert "No model is configured" in (await at.messages(thread_id))[-1]["content"]
+
+
+def _broken(*_: Any, **__: Any) -> None:
+    raise RuntimeError("broken on purpose")
 
 
 def _uuid7(moment: float) -> str:
