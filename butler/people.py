@@ -22,6 +22,7 @@ _CHANNELS = (
     "delete",
     "maid",
     "socket",
+    "studio",
 )
 RESERVED_NAMES = frozenset({*ROLES, "requester", "butler", "model", "policy", "everyone", *_CHANNELS})
 """Words that policy files and the audit use for roles, actors and channels; a user of that name would be ambiguous."""

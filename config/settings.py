@@ -107,6 +107,7 @@ class Settings(BaseModel):
     context_limit: Annotated[int, Field(ge=1_024)] = 32_768
     max_tool_rounds: Annotated[int, Field(ge=1, le=1_000)] = 8
     agent_timeout: Seconds = 30.0
+    studio_admin: bool = False
     compaction: CompactionSettings = CompactionSettings()
     observability: ObservabilitySettings = ObservabilitySettings()
 

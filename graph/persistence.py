@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiosqlite
 import structlog
@@ -152,12 +152,15 @@ class ThreadedSaver(AsyncSqliteSaver):
         await self._database.write(lambda connection: connection.exec_driver_sql(statement, rows))
 
 
+Saver = TypeVar("Saver", bound=ThreadedSaver)
+
+
 @asynccontextmanager
-async def open_checkpoints(path: Path) -> AsyncIterator[ThreadedSaver]:
+async def open_checkpoints(path: Path, kind: type[Saver] = ThreadedSaver) -> AsyncIterator[Saver]:  # type: ignore[assignment]
     """Open the checkpoint file; a foreign lock on it is waited for."""
     async with aiosqlite.connect(path, timeout=LOCK_WAIT_SECONDS) as connection:
         await AsyncSqliteSaver(connection).setup()
-        saver = ThreadedSaver(connection, path)
+        saver = kind(connection, path)
         try:
             yield saver
         finally:

@@ -76,7 +76,7 @@ class Attempting:
         self, run: MaidRun, attempts: Sequence[Attempt], maid: MaidDefinition, person: Principal, emit: Emit,
         waking: Waking,
     ) -> None:  # fmt: skip
-        prompt = self._means.redactor.text(self._prompt(run, maid, attempts))
+        prompt = self._means.redactor.text(await asyncio.to_thread(self._prompt, run, maid, attempts))
         first = launched(maid, prompt)
         attempt = await self._database.write(partial(store.begin_attempt, maid_run_id=run.maid_run_id, evidence=first))
         if attempt is None:

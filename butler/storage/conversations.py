@@ -97,9 +97,9 @@ def owned_thread(connection: Connection, thread_id: str, person: Principal) -> R
     return row
 
 
-def create_thread(connection: Connection, person: Principal, title: str) -> str:
-    """Open an empty thread and give its id."""
-    thread_id = new_id()
+def create_thread(connection: Connection, person: Principal, title: str, thread_id: str | None = None) -> str:
+    """Open an empty thread and give its id, a new one unless one is given."""
+    thread_id = thread_id or new_id()
     moment = stamp()
     connection.execute(
         ADD_THREAD,
@@ -131,10 +131,11 @@ def accept(
     *,
     line: str | None = None,
     hold: bool = False,
+    run_id: str | None = None,
 ) -> Run:
     """Take a message in: its run starts at once when the thread is free and is queued otherwise, or on `hold`.
 
-    The transcript keeps `line` in its place, if there is one.
+    The transcript keeps `line` in its place, if there is one. The run gets a new id unless one is given.
 
     Once this transaction is on disk the message survives anything (design, *Persistence*).
     """
@@ -154,7 +155,7 @@ def accept(
     row = connection.execute(
         ADD_RUN,
         {
-            "run_id": new_id(), "thread_id": thread_id, "turn": turn, "requester_id": person.user_id,
+            "run_id": run_id or new_id(), "thread_id": thread_id, "turn": turn, "requester_id": person.user_id,
             "message": message, "status": "queued" if waiting else "running", "created_at": moment,
             "updated_at": moment, "lease_owner": None if waiting else lease.owner,
             "lease_until": None if waiting else lease.until,

@@ -34,7 +34,7 @@ def command_runner(definition: ToolDefinition, environ: Mapping[str, str]) -> To
             argv = _arguments(templates, invocation.args)
         except ValueError as error:
             return ToolResult(f"The command was not started: {error}.", is_error=True)
-        program = _program(argv[0].decode(), environ)
+        program = await asyncio.to_thread(_program, argv[0].decode(), environ)
         if program is None:
             return ToolResult(f"The command was not started: there is no program {argv[0].decode()!r}.", True)
         running = _Running(

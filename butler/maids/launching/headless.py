@@ -51,9 +51,11 @@ async def run_headless(
     """
     started = time.monotonic()
     try:
-        _look_for(argv[0], launch)
+        await asyncio.to_thread(_look_for, argv[0], launch)
         if launch.maid.sandbox == "bubblewrap":
-            argv = sandboxed(argv, launch, network=network, hidden=settings.hidden, search=settings.search)
+            argv = await asyncio.to_thread(
+                sandboxed, argv, launch, network=network, hidden=settings.hidden, search=settings.search
+            )
         process = await spawn(
             argv, attempt_id=launch.attempt_id, environment=launch.environment, cwd=launch.tree, stdin=stdin
         )

@@ -87,7 +87,7 @@ class Child:
         Raises:
             ProgramMissing: there is no such program, or it can't be started.
         """
-        program, is_in_tree = _program(argv[0], tree, environment)
+        program, is_in_tree = await asyncio.to_thread(_program, argv[0], tree, environment)
         started: list[MaidProcess] = []
 
         async def starting() -> None:

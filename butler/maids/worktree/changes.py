@@ -90,7 +90,7 @@ async def take_work(workspace: Workspace) -> Work:
         patch = workspace.state / "changes.patch"
         await asyncio.to_thread(os.replace, fresh, patch)
     finally:
-        remove_tree(scratch)
+        await asyncio.to_thread(remove_tree, scratch)
     return Work(taken, sha256, patch)
 
 

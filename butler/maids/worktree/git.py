@@ -90,10 +90,10 @@ class Git:
             target: int | IO[bytes] = subprocess.PIPE
             if into is not None:
                 target = stack.enter_context(await asyncio.to_thread(into.open, "wb"))
-            process = await self._start(arguments, target)
+            process = await self._start(arguments, target, subprocess.PIPE if stdin else subprocess.DEVNULL)
             try:
                 async with asyncio.timeout(within):
-                    out, err = await process.communicate(stdin)
+                    out, err = await process.communicate(stdin or None)
             except TimeoutError:
                 raise ButlerError(
                     "internal",
@@ -107,7 +107,9 @@ class Git:
                     await process.wait()
         return Answer(process.returncode or 0, out or b"", err or b"")
 
-    async def _start(self, arguments: tuple[str, ...], target: int | IO[bytes]) -> asyncio.subprocess.Process:
+    async def _start(
+        self, arguments: tuple[str, ...], target: int | IO[bytes], source: int
+    ) -> asyncio.subprocess.Process:
         variables = environment()
         if not self.literal:
             del variables["GIT_LITERAL_PATHSPECS"]
@@ -119,7 +121,7 @@ class Git:
         try:
             return await asyncio.create_subprocess_exec(
                 "git", *options, *arguments,
-                cwd=self.cwd, env=variables, stdin=subprocess.PIPE, stdout=target, stderr=subprocess.PIPE,
+                cwd=self.cwd, env=variables, stdin=source, stdout=target, stderr=subprocess.PIPE,
                 start_new_session=True,
             )  # fmt: skip
         except FileNotFoundError:
