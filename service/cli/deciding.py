@@ -11,6 +11,7 @@ import typer
 from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.approvals import AsJson, find
+from service.cli.asking import says_yes
 from service.cli.cards import argument_lines, console, is_masked, print_approval, print_fields
 from service.cli.editor import edit_arguments, read_arguments
 from service.cli.exits import PARKED, worst
@@ -78,7 +79,7 @@ def approve(
             body["grant"] = wished
             if asks:
                 _show_grant(server, approval, wished)
-        if asks and not _says_yes("Run it?" if wished is None else "Run it, and give this grant?"):
+        if asks and not says_yes("Run it?" if wished is None else "Run it, and give this grant?"):
             raise Left
         return body | ({"reason": reason} if reason is not None else {})
 
@@ -154,8 +155,3 @@ def _decide(names: Sequence[str], prepare: Prepare, seconds: float | None, as_js
         tell(console(), answers)
     if status := worst([*(answer.status for answer in answers), *([PARKED] if left else [])]):
         raise typer.Exit(status)
-
-
-def _says_yes(question: str) -> bool:
-    print(f"{question} [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

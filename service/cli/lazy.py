@@ -15,6 +15,7 @@ PLACES: Mapping[str, str] = {
     "approvals": "approvals:approvals_app",
     "approve": "deciding:approve",
     "audit": "audit:audit_app",
+    "chat": "chat:chat",
     "deny": "deciding:deny",
     "doctor": "doctor:doctor",
     "grants": "grants:grants_app",
