@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from butler.types import Json
 
 T = TypeVar("T")
-MOST_WORDS = 50
+MOST_WORDS, MOST_CHARACTERS = 50, 60
+_WORD = re.compile(r"[A-Za-z0-9_.@-]+")
+_UNPLAIN = re.compile(r"[^\w .,=/-]+")
 SECONDS = 1.0
 """For each of connecting and answering; a person waits with a finger on the Tab key."""
 
 
 def thread_ids(incomplete: str) -> list[tuple[str, str]]:
     """Threads with their titles, the newest first."""
-    from service.cli.plain import visible
-
-    items = [(str(one["thread_id"]), visible(str(one.get("title") or ""))) for one in _items("/threads")]
-    return [one for one in [*items, ("last", "the thread that changed last")] if one[0].startswith(incomplete)]
+    found = [(one["thread_id"], one.get("title")) for one in _items("/threads", limit=MOST_WORDS)]
+    return _offered(incomplete, [*found, ("last", "the thread that changed last")])
 
 
 def approval_codes(incomplete: str) -> list[tuple[str, str]]:
     """Codes that wait for a decision, with what would run."""
-    from service.cli.plain import visible
-
-    found = [(str(one["code"]), visible(str(one.get("title") or ""))) for one in _items("/approvals")]
-    return [one for one in found if one[0].startswith(incomplete.upper())]
+    items = _items("/approvals", limit=MOST_WORDS, status="pending")
+    return _offered(incomplete.upper(), [(one["code"], one.get("title")) for one in items])
 
 
 def grant_ids(incomplete: str) -> list[tuple[str, str]]:
     """Live grants with their tools."""
-    from service.cli.plain import visible
-
-    found = [(str(one["grant_id"]), visible(str(one["tool"]))) for one in _items("/grants", limit=False)]
-    return [one for one in found if one[0].startswith(incomplete)]
+    return _offered(incomplete, [(one["grant_id"], one["tool"]) for one in _items("/grants")])
 
 
 def maid_run_ids(incomplete: str) -> list[tuple[str, str]]:
-    """Tasks of maids with their states."""
-    from service.cli.plain import visible
-
-    found = [(str(one["maid_run_id"]), visible(f"{one['status']} {one['instruction'][:40]}"))
-             for one in _items("/maid-runs")]  # fmt: skip
-    return [one for one in found if one[0].startswith(incomplete)]
+    """Tasks of maids with what they are about."""
+    items = _items("/maid-runs", limit=MOST_WORDS)
+    return _offered(incomplete, [(one["maid_run_id"], one.get("instruction")) for one in items])
 
 
 def maid_ids(incomplete: str) -> list[tuple[str, str]]:
@@ -75,10 +68,16 @@ def intents(incomplete: str) -> list[str]:
 
 def user_names(incomplete: str) -> list[str]:
     """Users, for admins."""
-    return [name for name in (str(one["name"]) for one in _items("/users", limit=False)) if name.startswith(incomplete)]
+    return [name for name, _ in _offered(incomplete, [(one["name"], "") for one in _items("/users")])]
 
 
-def _items(path: str, *, limit: bool = True) -> list[Json]:
+def _offered(incomplete: str, found: list[tuple[Any, Any]]) -> list[tuple[str, str]]:
+    """Those that begin so. What models and people wrote goes through the shell's `eval`: only plain signs are left."""
+    words = [(str(word), _UNPLAIN.sub(" ", str(about or ""))[:MOST_CHARACTERS].strip()) for word, about in found]
+    return [(word, about) for word, about in words if word.startswith(incomplete) and _WORD.fullmatch(word)]
+
+
+def _items(path: str, **params: str | int) -> list[Json]:
     def find() -> list[Json]:
         import httpx
 
@@ -86,7 +85,7 @@ def _items(path: str, *, limit: bool = True) -> list[Json]:
 
         place = find_place()
         answer = httpx.get(
-            place.url + path, params={"limit": MOST_WORDS} if limit else {}, timeout=SECONDS, follow_redirects=False,
+            place.url + path, params=params, timeout=SECONDS, follow_redirects=False,
             headers={"Authorization": f"Bearer {place.token.get_secret_value()}"}, trust_env=not place.is_loopback,
         )  # fmt: skip
         items = answer.json()["items"] if answer.status_code == 200 else []

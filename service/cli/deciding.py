@@ -13,6 +13,7 @@ from butler.types import Json
 from service.cli.approvals import AsJson, find
 from service.cli.asking import says_yes
 from service.cli.cards import argument_lines, console, is_masked, print_approval, print_fields
+from service.cli.completing import approval_codes
 from service.cli.editor import edit_arguments, read_arguments
 from service.cli.exits import PARKED, worst
 from service.cli.grants import AnyArguments, Closed, ExpiresIn, Match, Scope, Uses
@@ -21,7 +22,9 @@ from service.cli.outcome import Answer, follow, send, tell
 from service.cli.plain import json_document
 from service.cli.remote import Remote, remote
 
-Names = Annotated[list[str], typer.Argument(help="Codes or ids of approvals.", metavar="CODE|ID…")]
+Names = Annotated[
+    list[str], typer.Argument(help="Codes or ids of approvals.", metavar="CODE|ID…", autocompletion=approval_codes)
+]
 Reason = Annotated[str | None, typer.Option(help="Why; the model reads it, and the audit keeps it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask on a terminal.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the call has run.")]
@@ -104,7 +107,7 @@ def deny(
 
 
 def respond(
-    name: Annotated[str, typer.Argument(help="The approval.", metavar="CODE|ID")],
+    name: Annotated[str, typer.Argument(help="The approval.", metavar="CODE|ID", autocompletion=approval_codes)],
     text: Annotated[str, typer.Argument(help="What counts as the tool's result.")],
     reason: Reason = None,
     as_json: AsJson = False,

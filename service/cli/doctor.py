@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,6 +16,7 @@ from config.tools_file import load_tools_file
 from service import doctor as doctor_checks
 from service.cli.common import configuration, counted
 from service.cli.exits import FAILED
+from service.cli.plain import json_document
 from service.doctor import Finding, State
 from service.doctor_maids import maids as check_maids
 from service.doctor_model import model as check_model
@@ -27,13 +29,20 @@ if TYPE_CHECKING:
 MARKS: dict[State, str] = {"good": "[green]ok[/]", "note": "[yellow]--[/]", "bad": "[red]!![/]"}
 
 
-def doctor() -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
     """Check configuration, programs, data directory, database, deciders and model, and say what to do."""
     console = Console(highlight=False, soft_wrap=True)
-    states = set()
+    states, items = set(), []
     for finding in _examine(configuration(), read_environment().values):
         states.add(finding.state)
+        items.append(asdict(finding))
+        if as_json:
+            continue
         console.print(f"{MARKS[finding.state]} {escape(f'{finding.name}: {finding.detail}')}")
+    if as_json:
+        print(json_document({"ok": "bad" not in states, "items": items}))
     if "bad" in states:
         raise typer.Exit(FAILED)
 

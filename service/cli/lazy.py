@@ -24,7 +24,7 @@ PLACES: Mapping[str, str] = {
     "notify": "notify:notify_app",
     "policy": "policy:policy_app",
     "respond": "deciding:respond",
-    "threads": "threads:threads",
+    "threads": "threads:threads_app",
     "user": "people:user_app",
 }
 """Where each command is, as MODULE:NAME below this package: a function, or the Typer app of a family."""

@@ -29,6 +29,7 @@ from config.problems import ConfigError, Problem
 from config.routes_file import read_routes_file
 from config.settings import Settings, load_settings
 from service.cli.common import open_database
+from service.cli.completing import intents, maid_ids
 from service.cli.evaluate import evaluate_maid
 from service.cli.exits import USAGE
 from service.cli.maids_remote import run, show
@@ -131,7 +132,7 @@ def check(as_json: AsJson = False) -> None:
 
 @maids_app.command("route")
 def route(
-    intent: Annotated[str, typer.Argument(help="The intent of a task.")],
+    intent: Annotated[str, typer.Argument(help="The intent of a task.", autocompletion=intents)],
     instruction: Annotated[str, typer.Option(help="What is to be done; its length counts.")] = "",
     project: Annotated[
         Path | None, typer.Option(exists=True, file_okay=False, help="The folder that the task is about.")
@@ -139,7 +140,7 @@ def route(
     param: Annotated[
         list[str] | None, typer.Option("--param", help="A parameter of the task.", metavar="NAME=VALUE")
     ] = None,
-    maid: Annotated[str | None, typer.Option(help="Name the maid, as a person may.")] = None,
+    maid: Annotated[str | None, typer.Option(help="Name the maid, as a person may.", autocompletion=maid_ids)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell which route a task would take and why; nothing is started. Exit status 2 for an unknown intent."""

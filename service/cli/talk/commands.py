@@ -37,7 +37,7 @@ class CommandWords:
             for tool in self._items("/tools", 60.0):
                 yield f"/{visible(str(tool['name']))}", visible(str(tool.get("description", "")))
         elif command in OF_CODES:
-            for one in self._items("/approvals", FRESH_SECONDS):
+            for one in self._items("/approvals", FRESH_SECONDS, status="pending"):
                 if one.get("code"):
                     yield str(one["code"]), visible(str(one["title"]))
         elif command == "/open":
@@ -50,12 +50,12 @@ class CommandWords:
                             said = schema.get("description", "") if isinstance(schema, dict) else ""
                             yield f"{name}=", visible(str(said))
 
-    def _items(self, path: str, fresh: float) -> list[Json]:
+    def _items(self, path: str, fresh: float, **params: str) -> list[Json]:
         now = time.monotonic()
         until, items = self._kept.get(path, (0.0, []))
         if now > until:
             try:
-                items = list(self._server.get(path)["items"])
+                items = list(self._server.get(path, **params)["items"])
             except (ButlerError, KeyError):
                 items = []
             self._kept[path] = (now + fresh, items)

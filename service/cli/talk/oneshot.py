@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.cards import MARGIN, approval_fields
-from service.cli.exits import DONE, FAILED, PARKED, exit_status
+from service.cli.exits import DONE, FAILED, PARKED, exit_status, nobody_reads
 from service.cli.plain import json_document, visible
 from service.cli.remote import Remote
 from service.cli.sse import Event
@@ -72,7 +72,7 @@ def say_once(server: Remote, body: Json, form: str, *, quiet: bool, wait: bool) 
         pipe.end()
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_stdout()
+        nobody_reads()
         print(
             f"butler: nobody reads the reply any more; the turn goes on: butler threads show "
             f"{visible(str(pipe.run.get('thread_id')))}",
@@ -135,12 +135,3 @@ def status_of(outcome: Json) -> int:
     if status in ("parked", "queued") and (outcome.get("approvals") or status == "parked"):
         return PARKED
     return FAILED if status == "cancelled" else DONE
-
-
-def _drop_stdout() -> None:
-    """Nothing more can be said there, also not at the very end of the process."""
-    import os
-
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
