@@ -77,7 +77,7 @@ class Line:
             signal.signal(signal.SIGINT, before)
 
     def hear(self, ask: Ask) -> Iterator[Heard]:
-        """Everything up to and with the `end`. Raises ButlerError, as `Remote.events` and ``unreachable``."""
+        """Everything up to and with the `end`. Raises ButlerError, as `Remote.events` and ``answer_lost``."""
         reader = threading.Thread(target=self._read, args=(ask,), name="butler-events", daemon=True)
         reader.start()
         try:
@@ -116,7 +116,7 @@ class Line:
             except httpx.TransportError as error:
                 why = str(error) or type(error).__name__
             except ValueError as error:
-                raise ButlerError("unreachable", f"What {self._server.place.url} says is no run: {error}.") from None
+                raise ButlerError("answer_lost", f"What {self._server.place.url} says is no run: {error}.") from None
             except ButlerError as error:
                 if run is None or not _may_pass(error):
                     raise
@@ -127,7 +127,7 @@ class Line:
                 away_since = time.monotonic()
                 self._box.put(Word.AWAY)
             elif time.monotonic() - away_since > PATIENCE_SECONDS:
-                raise ButlerError("unreachable", f"The connection broke and did not come back: {why}")
+                raise ButlerError("answer_lost", f"The connection broke and did not come back: {why} The turn goes on.")
             self._left.wait(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
             self._server.look_again()

@@ -109,6 +109,7 @@ def _keys() -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("escape", "enter")
+    @keys.add("escape", "c-j")
     def new_line(event: KeyPressEvent) -> None:
         """Alt-Enter begins a new line."""
         event.current_buffer.insert_text("\n")

@@ -105,11 +105,24 @@ class Talk:
         if self._thread.thread_id:
             body["thread_id"] = self._thread.thread_id
         try:
-            self._settle(self._hear(Ask("POST", "/chat", body)))
+            self._settle(self._say_where_it_is(Ask("POST", "/chat", body)))
         except ButlerError as error:
             if error.code in ("unreachable", "rate_limited", "too_large", "invalid_request"):
                 self._prompt.give_back(text)
             raise
+
+    def _say_where_it_is(self, ask: Ask) -> Json:
+        """Hear a turn, from another address if the server was started again since the last one."""
+        before = self._server.place.url
+        try:
+            return self._hear(ask)
+        except ButlerError as error:
+            if error.code != "unreachable":
+                raise
+            self._server.look_again()
+            if self._server.place.url == before:
+                raise
+        return self._hear(ask)
 
     def _hear(self, ask: Ask) -> Json:
         with unechoed():
