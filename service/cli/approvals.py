@@ -11,6 +11,7 @@ from butler.errors import ButlerError
 from butler.ids import CODE_LETTERS
 from butler.types import Json
 from service.cli.cards import console, print_approval
+from service.cli.completing import approval_codes, thread_ids
 from service.cli.plain import json_document, visible
 from service.cli.remote import Remote, remote
 
@@ -24,7 +25,7 @@ approvals_app = typer.Typer(help="List what waits for a decision, or what was de
 @approvals_app.callback()
 def list_approvals(
     context: typer.Context,
-    thread: Annotated[str, typer.Option(help="Only this thread's.", metavar="ID")] = "",
+    thread: Annotated[str, typer.Option(help="Only this thread's.", metavar="ID", autocompletion=thread_ids)] = "",
     status: Annotated[Status, typer.Option(help="Only those in this state.")] = "pending",
     every: Annotated[bool, typer.Option("--all", help="In any state.")] = False,
     as_json: AsJson = False,
@@ -44,7 +45,9 @@ def list_approvals(
 
 @approvals_app.command("show")
 def show(
-    names: Annotated[list[str], typer.Argument(help="Codes or ids.", metavar="CODE|ID…")],
+    names: Annotated[
+        list[str], typer.Argument(help="Codes or ids.", metavar="CODE|ID…", autocompletion=approval_codes)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show approvals by code (while they wait) or by id (always)."""

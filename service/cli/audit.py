@@ -22,7 +22,9 @@ from config.settings import load_settings
 from service.audit_export import Format, encoded, from_time, read_export, shown_row
 from service.audit_story import find_action, story
 from service.cli.exits import FAILED
-from service.cli.plain import visible
+from service.cli.plain import json_document, visible
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 audit_app = typer.Typer(help="Check, export and read the audit.", no_args_is_help=True)
 
@@ -34,6 +36,7 @@ def audit_verify(
     allow_masked: Annotated[
         bool, typer.Option("--allow-masked", help="Don't fail for rows of a file whose data was masked.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check that no row was altered, removed, put in or cut off; print how many there are, and the head."""
     noted = Head.parse(head) if head else None
@@ -45,9 +48,20 @@ def audit_verify(
             report = verify_database(path, noted=noted)
         except sqlite3.Error as error:
             raise _unreadable(path, error) from None
-    _print_report(report, noted)
+    if as_json:
+        print(json_document(_document(report)))
+    else:
+        _print_report(report, noted)
     if report.fault is not None or (report.masked and not allow_masked):
         raise typer.Exit(FAILED)
+
+
+def _document(report: Report) -> Json:
+    fault = report.fault and {"kind": report.fault.kind, "detail": report.fault.detail}
+    return {
+        "whole": report.fault is None, "rows": report.count, "head": None if report.fault else str(report.head),
+        "first_taken_as_it_is": report.trusted, "masked": list(report.masked), "fault": fault,
+    }  # fmt: skip
 
 
 def _verify_file(file: Path, noted: Head | None) -> Report:
@@ -93,13 +107,15 @@ def audit_export(
     kind: Annotated[Format, typer.Option("--format", help="csv or ndjson.")] = "ndjson",
     since: Annotated[datetime | None, typer.Option(help="Only rows from this time (UTC) on.")] = None,
     output: Annotated[Path | None, typer.Option(help="A file; without it, standard output.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON document instead.")] = False,
 ) -> None:
     """Write all rows, oldest first, in a form that `verify --file` can check."""
     redactor = _redactor()
     path = _database_path()
     try:
         with closing(open_readonly(path)) as connection:
-            lines = encoded((shown_row(row, redactor) for row in stored_rows(connection, since=from_time(since))), kind)
+            rows = (shown_row(row, redactor) for row in stored_rows(connection, since=from_time(since)))
+            lines = [json_document({"items": list(rows)}).encode() + b"\n"] if as_json else encoded(rows, kind)
             if output is None:
                 for line in lines:
                     sys.stdout.buffer.write(line)
@@ -113,12 +129,18 @@ def audit_export(
 
 
 @audit_app.command("show")
-def audit_show(action: Annotated[str, typer.Argument(help="The action's id or code.")]) -> None:
+def audit_show(
+    action: Annotated[str, typer.Argument(help="The action's id or code.")], as_json: AsJson = False
+) -> None:
     """Tell the story of one action."""
     path = _database_path()
     try:
         with closing(open_readonly(path)) as connection:
-            for line in story(connection, find_action(connection, action), _redactor()):
+            lines = list(story(connection, find_action(connection, action), _redactor()))
+            if as_json:
+                print(json_document({"items": [{"at": line.at or None, "text": line.text} for line in lines]}))
+                return
+            for line in lines:
                 print(visible(f"{line.at}  {line.text}" if line.at else line.text))
     except sqlite3.Error as error:
         raise _unreadable(path, error) from None

@@ -36,7 +36,7 @@ def print_fields(out: Console, head: str, fields: Iterable[Field], state: str = 
     """Print a heading with fields under it."""
     parts = [(f"{head}", "bold"), (f"{state}\n", "")] if head else []
     # In a pipe a line stays one line; on a terminal the terminal would continue it at the left edge.
-    room = max(out.width - MARGIN - 1, 20) if out.is_terminal else None
+    room = max(out.width - MARGIN - 1, 4) if out.is_terminal else None
     for label, lines in fields:
         parts += _field_parts(label, lines, room)
     if out.is_terminal:

@@ -11,7 +11,9 @@ import typer
 from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.approvals import AsJson, find
+from service.cli.asking import says_yes
 from service.cli.cards import argument_lines, console, is_masked, print_approval, print_fields
+from service.cli.completing import approval_codes
 from service.cli.editor import edit_arguments, read_arguments
 from service.cli.exits import PARKED, worst
 from service.cli.grants import AnyArguments, Closed, ExpiresIn, Match, Scope, Uses
@@ -20,7 +22,9 @@ from service.cli.outcome import Answer, follow, send, tell
 from service.cli.plain import json_document
 from service.cli.remote import Remote, remote
 
-Names = Annotated[list[str], typer.Argument(help="Codes or ids of approvals.", metavar="CODE|ID…")]
+Names = Annotated[
+    list[str], typer.Argument(help="Codes or ids of approvals.", metavar="CODE|ID…", autocompletion=approval_codes)
+]
 Reason = Annotated[str | None, typer.Option(help="Why; the model reads it, and the audit keeps it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask on a terminal.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the call has run.")]
@@ -78,7 +82,7 @@ def approve(
             body["grant"] = wished
             if asks:
                 _show_grant(server, approval, wished)
-        if asks and not _says_yes("Run it?" if wished is None else "Run it, and give this grant?"):
+        if asks and not says_yes("Run it?" if wished is None else "Run it, and give this grant?"):
             raise Left
         return body | ({"reason": reason} if reason is not None else {})
 
@@ -103,7 +107,7 @@ def deny(
 
 
 def respond(
-    name: Annotated[str, typer.Argument(help="The approval.", metavar="CODE|ID")],
+    name: Annotated[str, typer.Argument(help="The approval.", metavar="CODE|ID", autocompletion=approval_codes)],
     text: Annotated[str, typer.Argument(help="What counts as the tool's result.")],
     reason: Reason = None,
     as_json: AsJson = False,
@@ -154,8 +158,3 @@ def _decide(names: Sequence[str], prepare: Prepare, seconds: float | None, as_js
         tell(console(), answers)
     if status := worst([*(answer.status for answer in answers), *([PARKED] if left else [])]):
         raise typer.Exit(status)
-
-
-def _says_yes(question: str) -> bool:
-    print(f"{question} [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

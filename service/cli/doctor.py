@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +16,7 @@ from config.tools_file import load_tools_file
 from service import doctor as doctor_checks
 from service.cli.common import configuration, counted
 from service.cli.exits import FAILED
+from service.cli.plain import json_document
 from service.doctor import Finding, State
 from service.doctor_machine import clock, disk, private_files, studio, versions
 from service.doctor_maids import maids as check_maids
@@ -33,7 +34,7 @@ MARKS: dict[State, str] = {"good": "[green]ok[/]", "note": "[yellow]--[/]", "bad
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check each part of this installation, and say what is wrong and what to do."""
     console = Console(highlight=False, soft_wrap=True)
@@ -45,8 +46,7 @@ def doctor(
             console.print(f"{MARKS[finding.state]} {escape(f'{finding.name}: {finding.detail}{do}')}")
     ok = all(finding.state != "bad" for finding in found)
     if as_json:
-        parts = [{"part": one.name, "state": one.state, "detail": one.detail, "do": one.do} for one in found]
-        print(json.dumps({"ok": ok, "findings": parts}, ensure_ascii=False, indent=2))
+        print(json_document({"ok": ok, "items": [asdict(finding) for finding in found]}))
     if not ok:
         raise typer.Exit(FAILED)
 

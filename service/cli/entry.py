@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 
 from butler.errors import ButlerError
 from config.problems import ConfigError
-from service.cli.exits import DONE, FAILED, USAGE, exit_status
+from service.cli.exits import DONE, FAILED, USAGE, exit_status, nobody_reads
 from service.cli.lazy import LazyGroup
 
 app = typer.Typer(
@@ -50,21 +52,46 @@ def serve(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit status: 0 done, 2 usage, 3 parked, 4 refused, 5 failed."""
+    as_json = wants_json(arguments)
     try:
-        app(args=list(arguments), prog_name="butler")
+        # With --json our own code tells of wrong usage too, so that programs can read it.
+        ended = app(args=list(arguments), prog_name="butler", standalone_mode=not as_json)
+        return ended if as_json and isinstance(ended, int) else DONE
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
+    except TyperException as error:
+        print(f"butler: {error.format_message()}", file=sys.stderr)
+        return _failed(as_json, "invalid_request", error.format_message(), error.exit_code)
+    except typer.Abort:
+        print("Aborted.", file=sys.stderr)
+        return _failed(as_json, "invalid_request", "It was broken off.", 1)
     except ConfigError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
-        return USAGE
+        return _failed(as_json, "invalid_config", "\n".join(map(str, error.problems)), USAGE)
     except ButlerError as error:
         print(f"butler: {error.detail}", file=sys.stderr)
-        return exit_status(error)
+        extras = {name: value for name, value in error.extras.items() if name != "problem"}
+        return _failed(
+            as_json, error.code, error.detail, exit_status(error), **extras, **error.extras.get("problem", {})
+        )
+    except BrokenPipeError:
+        return nobody_reads()
     except _failures() as error:
         print(f"butler: {error}", file=sys.stderr)
-        return FAILED
-    return DONE
+        return _failed(as_json, "internal", str(error), FAILED)
+
+
+def _failed(as_json: bool, code: str, detail: str, status: int, **more: Any) -> int:
+    """Tell programs what went wrong, on standard output, in the form that every face has; gives the exit status."""
+    if as_json:
+        print(json.dumps({"code": code, "detail": detail, **more}, indent=2, default=str), flush=True)
+    return status
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether the options ask for JSON; what comes after ``--`` is no option."""
+    return "--json" in list(arguments)[: list(arguments).index("--") if "--" in arguments else None]
 
 
 def _failures() -> tuple[type[Exception], ...]:

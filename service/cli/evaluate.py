@@ -18,13 +18,14 @@ from config.environment import read_environment
 from config.maids_file import load_maids_file
 from config.settings import load_settings
 from service.cli.common import open_database
+from service.cli.completing import maid_ids
 from service.cli.plain import json_document, visible
 
 COLUMNS = ("task", "result", "attempts", "violations", "seconds", "tokens", "what was wrong")
 
 
 def evaluate_maid(
-    maid_id: Annotated[str, typer.Argument(help="The maid, as in maid_registry.yml.")],
+    maid_id: Annotated[str, typer.Argument(help="The maid, as in maid_registry.yml.", autocompletion=maid_ids)],
     tasks: Annotated[
         list[str] | None, typer.Option("--tasks", help="Try this task only; may be repeated. Gives no class.")
     ] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from butler.errors import ButlerError
@@ -20,3 +21,11 @@ def exit_status(error: ButlerError) -> int:
 def worst(statuses: Iterable[int]) -> int:
     """The exit status of several things done at once."""
     return max(statuses, key=FROM_BEST_TO_WORST.index, default=DONE)
+
+
+def nobody_reads() -> int:
+    """Nothing more can be said on standard output, also not at the very end; gives the exit status."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return FAILED

@@ -11,6 +11,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.approvals import AsJson, find, required
 from service.cli.cards import console, print_fields
+from service.cli.completing import approval_codes, grant_ids
 from service.cli.exits import exit_status, worst
 from service.cli.grantwish import grant_fields, print_preview, wish
 from service.cli.plain import json_document, visible
@@ -53,7 +54,7 @@ def list_grants(every: Every = False, as_json: AsJson = False) -> None:
 
 @grants_app.command("revoke")
 def revoke(
-    ids: Annotated[list[str], typer.Argument(help="Ids of grants.", metavar="ID…")],
+    ids: Annotated[list[str], typer.Argument(help="Ids of grants.", metavar="ID…", autocompletion=grant_ids)],
     as_json: AsJson = False,
 ) -> None:
     """End grants now: the next such call asks again."""
@@ -81,7 +82,7 @@ def revoke(
 
 @grants_app.command("preview")
 def preview(
-    name: Annotated[str, typer.Argument(help="A waiting approval.", metavar="CODE|ID")],
+    name: Annotated[str, typer.Argument(help="A waiting approval.", metavar="CODE|ID", autocompletion=approval_codes)],
     scope: Annotated[Scope | None, typer.Option(help="For whom; without it, proposals are listed.")] = None,
     match: Match = None,
     any_arguments: AnyArguments = False,

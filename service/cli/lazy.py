@@ -15,6 +15,7 @@ PLACES: Mapping[str, str] = {
     "approvals": "approvals:approvals_app",
     "approve": "deciding:approve",
     "audit": "audit:audit_app",
+    "chat": "chat:chat",
     "deny": "deciding:deny",
     "doctor": "doctor:doctor",
     "grants": "grants:grants_app",
@@ -24,7 +25,7 @@ PLACES: Mapping[str, str] = {
     "notify": "notify:notify_app",
     "policy": "policy:policy_app",
     "respond": "deciding:respond",
-    "threads": "threads:threads",
+    "threads": "threads:threads_app",
     "user": "people:user_app",
 }
 """Where each command is, as MODULE:NAME below this package: a function, or the Typer app of a family."""

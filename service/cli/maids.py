@@ -30,6 +30,7 @@ from config.projects_file import ProjectDefinition, read_projects_file
 from config.routes_file import read_routes_file
 from config.settings import Settings, load_settings
 from service.cli.common import open_database
+from service.cli.completing import intents, maid_ids
 from service.cli.evaluate import evaluate_maid
 from service.cli.exits import USAGE
 from service.cli.maids_remote import run, show
@@ -150,7 +151,7 @@ def check(as_json: AsJson = False) -> None:
 
 @maids_app.command("route")
 def route(
-    intent: Annotated[str, typer.Argument(help="The intent of a task.")],
+    intent: Annotated[str, typer.Argument(help="The intent of a task.", autocompletion=intents)],
     instruction: Annotated[str, typer.Option(help="What is to be done; its length counts.")] = "",
     project: Annotated[
         str | None, typer.Option(help="The folder that the task is about, or its project's name.")
@@ -158,7 +159,7 @@ def route(
     param: Annotated[
         list[str] | None, typer.Option("--param", help="A parameter of the task.", metavar="NAME=VALUE")
     ] = None,
-    maid: Annotated[str | None, typer.Option(help="Name the maid, as a person may.")] = None,
+    maid: Annotated[str | None, typer.Option(help="Name the maid, as a person may.", autocompletion=maid_ids)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell which route a task would take and why; nothing is started. Exit status 2 for an unknown intent."""

@@ -11,6 +11,7 @@ import typer
 
 from butler.errors import ButlerError
 from butler.types import Json
+from service.cli.completing import intents, maid_ids, maid_run_ids
 from service.cli.exits import DONE, FAILED, PARKED, REFUSED, USAGE
 from service.cli.plain import json_document, visible, visible_lines
 from service.cli.projects import as_sent
@@ -23,11 +24,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 
 
 def run(
-    intent: Annotated[str, typer.Argument(help="What kind of work it is, as routes name it.")],
+    intent: Annotated[str, typer.Argument(help="What kind of work it is, as routes name it.", autocompletion=intents)],
     text: Annotated[str, typer.Argument(help="The task; - reads it from standard input.")],
     project: Annotated[str, typer.Option("--project", help="The project's folder, or its name in projects.yml.")] = ".",
     constraint: Annotated[list[str] | None, typer.Option("--constraint", help="What must not happen.")] = None,
-    maid: Annotated[str | None, typer.Option("--maid", help="The maid, in place of what the routes say.")] = None,
+    maid: Annotated[
+        str | None, typer.Option("--maid", help="The maid, in place of what the routes say.", autocompletion=maid_ids)
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is over or waits for a person.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +53,9 @@ def run(
 
 
 def show(
-    maid_run_id: Annotated[str, typer.Argument(help="The id of a maid run; leave it out for a list.")] = "",
+    maid_run_id: Annotated[
+        str, typer.Argument(help="The id of a maid run; leave it out for a list.", autocompletion=maid_run_ids)
+    ] = "",
     diff: Annotated[bool, typer.Option("--diff", help="Print the diff too.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from butler.approvals.own_ruling import own_verdict
-from butler.approvals.policy import Policy
+from butler.approvals.policy import Explanation, Policy
 from butler.people import ROLES, Role
-from butler.types import Ruling
+from butler.types import Json, Ruling
 from config.environment import read_environment
-from config.policy_file import load_policy_file
+from config.policy_file import RuleDefinition, load_policy_file
 from config.problems import ConfigError, did_you_mean
 from service.cli.common import configuration, json_object
 from service.cli.exits import FAILED
@@ -32,6 +33,7 @@ def policy_test(
     arguments: Annotated[str, typer.Argument(help="The call's arguments as a JSON object.")] = "{}",
     name: Annotated[str | None, typer.Option("--as", help="The user who asks for the call.")] = None,
     role: Annotated[Role | None, typer.Option(help="The role of who asks; default: that of the user.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the verdict on a call, the winning rule and every rule that matched; grants are not asked."""
     args = json_object(arguments)
@@ -40,15 +42,18 @@ def policy_test(
         role = _known_role(read.settings.database_path, name)
     spec, brought = read.tools.get(tool), verdict_in_file(tool, read.mcp)
     if spec is None and brought is not None:
-        print(f"note: {tool!r} would be a tool of an MCP server, whose schema is not known here", file=sys.stderr)
+        notes = [f"{tool!r} would be a tool of an MCP server, whose schema is not known here"]
     elif spec is None:
-        hint = did_you_mean(tool, read.tools.names())
-        print(f"note: no tool {tool!r} is declared{hint}", file=sys.stderr)
+        notes = [f"no tool {tool!r} is declared{did_you_mean(tool, read.tools.names())}"]
     else:
-        for fault in read.tools.validate(tool, args):
-            print(f"note: such a call would not get this far: {fault}", file=sys.stderr)
+        notes = [f"such a call would not get this far: {fault}" for fault in read.tools.validate(tool, args)]
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
     found = read.policy.explain(tool, args, own_verdict=own_verdict(spec, args) if spec else brought)
     ruling = found.ruling
+    if as_json:
+        print(json_document(_document(tool, args, found, notes)))
+        return
     print(f"verdict: {ruling.verdict}")
     print(f"rule: {ruling.rule}" + (f" ({found.winner.source})" if found.winner else ""))
     print(f"reason: {visible(ruling.reason)}")
@@ -87,6 +92,17 @@ def policy_check(
             print(line)
     if report.never_win:
         raise typer.Exit(FAILED)
+
+
+def _document(tool: str, args: Json, found: Explanation, notes: list[str]) -> Json:
+    """What `policy test` found, for programs."""
+    said = asdict(found.ruling) | {"matched": [_rule(rule) for rule in found.matched]}
+    source = found.winner.source if found.winner else None
+    return {"tool": tool, "args": args, **said, "source": source, "notes": notes}
+
+
+def _rule(rule: RuleDefinition) -> Json:
+    return {"name": rule.name, "verdict": rule.verdict, "source": rule.source}
 
 
 def _known_role(database: Path, name: str) -> Role:

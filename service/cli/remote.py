@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -14,8 +14,11 @@ from butler.errors import STATUS_OF_CODE, ButlerError
 from butler.types import Json
 from service.cli.place import Place, find_place
 from service.cli.plain import visible
+from service.cli.sse import read_events
 
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+STREAM_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+"""The server says something at least every 15 s, but a command may take a while before its first word."""
 PAGE = 200
 LONGEST_HOLD_OFF = 30.0
 RESULT_SECONDS = 3.0
@@ -70,15 +73,42 @@ class Remote:
             with self._client.stream("GET", url, headers=options, timeout=RESULT_SECONDS) as response:
                 if response.status_code != 200:
                     return None
-                for line in response.iter_lines():
+                for event in read_events(response.iter_bytes()):
                     if time.monotonic() > end:
                         break
-                    data = json.loads(line.removeprefix("data:")) if line.startswith("data:") else {}
-                    if data.get("action_id") == action_id and data.get("phase") in ("done", "failed"):
-                        return None if data.get("result") is None else str(data["result"])
+                    if event.data.get("action_id") == action_id and event.data.get("phase") in ("done", "failed"):
+                        return None if event.data.get("result") is None else str(event.data["result"])
         except (httpx.TransportError, ValueError):
             return None
         return None
+
+    @contextmanager
+    def events(self, method: str, path: str, body: Any = None, last_seen: int = 0) -> Iterator[Iterator[bytes]]:
+        """Open an event stream; gives its bytes as they come, until the server ends it or the connection breaks.
+
+        Raises: ButlerError as `post`; httpx.TransportError while it is read.
+        """
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(last_seen)} if last_seen else {})
+        held_off = 0.0
+        while True:
+            request = self._client.build_request(
+                method, self.place.url + path, json=body, headers=headers, timeout=STREAM_TIMEOUT
+            )
+            response = self._sent(method, partial(self._client.send, request, stream=True))
+            try:
+                if response.status_code == 429 and held_off < LONGEST_HOLD_OFF:
+                    wait = _seconds(response.headers.get("retry-after"))
+                    held_off += wait
+                    time.sleep(wait)
+                    continue
+                if response.headers.get("content-type", "").startswith("text/event-stream"):
+                    yield response.iter_bytes()
+                    return
+                response.read()
+                self._read(response)
+                raise ButlerError("internal", f"{self.place.url}{path} gave no event stream.")
+            finally:
+                response.close()
 
     def _request(self, method: str, path: str, **options: Any) -> Json:
         held_off = 0.0
@@ -91,8 +121,11 @@ class Remote:
             time.sleep(wait)
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return self._sent(method, lambda: self._client.request(method, self.place.url + path, **options))
+
+    def _sent(self, method: str, send: Callable[[], httpx.Response]) -> httpx.Response:
         try:
-            return self._client.request(method, self.place.url + path, **options)
+            return send()
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
             raise ButlerError(
                 "unreachable",

@@ -14,6 +14,7 @@ from config.settings import load_settings
 from service import auth
 from service.address import TOKEN_FILE
 from service.cli.grantwish import seconds
+from service.cli.plain import json_document
 from service.cli.users import AsJson, Name, changed, operator, show
 
 token_app = typer.Typer(help="Tokens of a user; only hashes are kept.", no_args_is_help=True)
@@ -25,6 +26,7 @@ def token_create(
     name: Name,
     label: Annotated[str, typer.Option(help="What it is for, such as the device.")] = "extra",
     expires_in: Annotated[str, typer.Option(help="How long it works: 90 (days), 15m, 8h, 7d.", metavar="TIME")] = "",
+    as_json: AsJson = False,
 ) -> None:
     """Make one more token and print it, alone on the last line."""
 
@@ -34,7 +36,7 @@ def token_create(
         return create_token(connection, the_user(connection, name), operator(), label=label, expires_in=lasts)
 
     kept, secret = changed(make)
-    _print_once(f"{name} has a new token, {kept.token_id} ({kept.label}){_until(kept)}.", secret)
+    _print_once(f"{name} has a new token, {kept.token_id} ({kept.label}){_until(kept)}.", kept, secret, as_json)
 
 
 @token_app.command("list")
@@ -45,7 +47,7 @@ def token_list(name: Name, as_json: AsJson = False) -> None:
 
 
 @token_app.command("rotate")
-def token_rotate(name: Name, token_id: TokenId = None) -> None:
+def token_rotate(name: Name, token_id: TokenId = None, as_json: AsJson = False) -> None:
     """Replace one token, or all of them by a single new one, printed alone on the last line."""
     settings = load_settings()
 
@@ -57,7 +59,7 @@ def token_rotate(name: Name, token_id: TokenId = None) -> None:
 
     kept, secret = changed(replace)
     what = f"The token {token_id} of {name} has" if token_id else f"All tokens of {name} have"
-    _print_once(f"{what} ended. The new one is {kept.token_id}{_until(kept)}.", secret)
+    _print_once(f"{what} ended. The new one is {kept.token_id}{_until(kept)}.", kept, secret, as_json)
 
 
 @token_app.command("revoke")
@@ -65,11 +67,15 @@ def token_revoke(
     name: Name,
     token_id: TokenId = None,
     every: Annotated[bool, typer.Option("--all", help="All tokens of the user.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """End a token, or all of a user; a running server knows within a second."""
     if (token_id is None) != every:
         raise typer.BadParameter("name one token, or say --all")
     found = changed(lambda connection: _revoke(connection, the_user(connection, name), token_id))
+    if as_json:
+        print(json_document({"items": [token.public() for token in found]}))
+        return
     print(f"{len(found)} token(s) of {name} ended.")
     if name == OWNER:
         print(f"The one in {TOKEN_FILE} stays; `butler user token rotate {OWNER}` replaces it.")
@@ -83,6 +89,9 @@ def _until(token: Token) -> str:
     return f", good until {token.expires_at}" if token.expires_at else ""
 
 
-def _print_once(what: str, secret: str) -> None:
+def _print_once(what: str, kept: Token, secret: str, as_json: bool) -> None:
+    if as_json:
+        print(json_document({**kept.public(), "token": secret}))
+        return
     print(f"{what} It is shown only now:")
     print(secret)

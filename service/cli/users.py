@@ -13,15 +13,17 @@ from rich.table import Table
 from sqlalchemy import Connection
 
 from butler.people import Actor, Role
-from butler.storage.users import add_user, list_accounts, set_disabled, set_role
+from butler.storage.users import add_user, get_account, list_accounts, set_disabled, set_role
 from config.settings import load_settings
 from service.cli.common import open_database
+from service.cli.completing import user_names
+from service.cli.plain import json_document
 
 T = TypeVar("T")
 
 user_app = typer.Typer(help="Make and list users, change their roles, shut them out.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The user's name.")]
+Name = Annotated[str, typer.Argument(help="The user's name.", autocompletion=user_names)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -54,9 +56,13 @@ def show(rows: list[dict[str, Any]], as_json: bool, *columns: str) -> None:
 def user_add(
     name: Annotated[str, typer.Argument(help="Letters, digits, dots, dashes and underscores.")],
     role: Annotated[Role, typer.Option(help="What the user may do.")] = "member",
+    as_json: AsJson = False,
 ) -> None:
     """Make a user and print its token, alone on the last line."""
     person, token = changed(lambda connection: add_user(connection, name, role, operator()), make=True)
+    if as_json:
+        print(json_document({"name": person.name, "role": person.role, "token": token}))
+        return
     print(f"{person.name} is a user with the role {person.role}. The token is shown only now:")
     print(token)
 
@@ -73,21 +79,29 @@ def user_list(as_json: AsJson = False) -> None:
 
 
 @user_app.command("role")
-def user_role(name: Name, role: Annotated[Role, typer.Argument(help="The new role.")]) -> None:
+def user_role(name: Name, role: Annotated[Role, typer.Argument(help="The new role.")], as_json: AsJson = False) -> None:
     """Give a user another role, from its next request on."""
     changed(lambda connection: set_role(connection, name, role, operator()))
-    print(f"{name} has the role {role}.")
+    _tell(name, f"{name} has the role {role}.", as_json)
 
 
 @user_app.command("disable")
-def user_disable(name: Name) -> None:
+def user_disable(name: Name, as_json: AsJson = False) -> None:
     """Shut a user out: no token of it works, and no grant of it counts. Its threads stay."""
     changed(lambda connection: set_disabled(connection, name, True, operator()))
-    print(f"{name} is shut out, and what {name} granted does not count any more.")
+    _tell(name, f"{name} is shut out, and what {name} granted does not count any more.", as_json)
 
 
 @user_app.command("enable")
-def user_enable(name: Name) -> None:
+def user_enable(name: Name, as_json: AsJson = False) -> None:
     """Let a disabled user in again, with the tokens and grants it had."""
     changed(lambda connection: set_disabled(connection, name, False, operator()))
-    print(f"{name} may sign in again.")
+    _tell(name, f"{name} may sign in again.", as_json)
+
+
+def _tell(name: str, said: str, as_json: bool) -> None:
+    """Say what was changed; for programs, how the account stands now."""
+    if as_json:
+        print(json_document(changed(lambda connection: get_account(connection, name)).public()))
+    else:
+        print(said)

@@ -22,6 +22,7 @@ from service.http.pages import page_routes
 from service.http.people import people_routes
 from service.http.security import Door, failed_attempts
 from service.http.threads import thread_routes
+from service.http.tools import tool_routes
 from service.mcp.route import mcp_routes
 from service.metrics.counts import Turns
 from service.openai.routes import openai_routes
@@ -52,6 +53,7 @@ def create_app(service: ButlerService, *, behind_https: bool = False) -> FastAPI
         audit_routes(),
         people_routes(),
         thread_routes(),
+        tool_routes(),
         memory_routes(),
         memory_page_routes(),
         maid_routes(),

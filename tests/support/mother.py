@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -22,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("service", "service.cli", "service.http", "service.mcp", "service.notify", "butler.storage")
+PACKAGES = (
+    "service", "service.cli", "service.cli.talk", "service.http", "service.mcp", "service.notify", "butler.storage",
+)  # fmt: skip
 LATE = (
     "alembic.command",
     "butler.maids.acp.attempt",
@@ -30,6 +33,7 @@ LATE = (
     "httpx2",
     "mcp.server.streamable_http_manager",
     "openai.resources.chat.completions",
+    "rich.markdown",
     "rich.table",
     "sqlite3",
 )
@@ -113,12 +117,21 @@ def tell_ends(children: dict[int, int]) -> None:
         os.close(told)
 
 
+def _writer(descriptor: int) -> io.TextIOWrapper:
+    raw = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False))
+    whole = descriptor == 2 or os.isatty(descriptor)
+    return io.TextIOWrapper(raw, "utf-8", "backslashreplace" if descriptor == 2 else None, line_buffering=whole)
+
+
 def become(job: Job) -> None:
     """Turn this child into the process that was asked for."""
     os.setsid()
     for number, file in enumerate(job.files[1:]):
         os.dup2(file, number)
         os.close(file)
+    # The mother's own wrappers know her files, such as whether they can be rewound.
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
+    sys.stdout, sys.stderr = _writer(1), _writer(2)
     os.chdir(job.told["cwd"])
     os.environ.clear()
     os.environ.update(job.told["env"])

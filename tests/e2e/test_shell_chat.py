@@ -1,0 +1,365 @@
+"""`butler chat` at a terminal of its own: turns, decisions, interrupts, threads, restarts, another shell beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+
+import pytest
+
+from tests.support.client import Client
+from tests.support.orders import call, fresh, park
+from tests.support.polling import wait_until
+from tests.support.scripted_model import ScriptedModel
+from tests.support.server import OWNER_TOKEN, ButlerServer, MakeButler
+from tests.support.shell import Terminal
+
+PROMPT = "\x1b[?2004h"
+"""prompt_toolkit says so that it can be pasted into: somebody may type."""
+QUESTION = "later? "
+LEAVE = "\x04"
+
+
+@pytest.fixture
+def talk(butler: ButlerServer) -> Terminal:
+    """A talk in a new thread, at its first prompt."""
+    terminal = Terminal(butler, "chat")
+    terminal.until("Ctrl-D leaves")
+    terminal.until(PROMPT, after="Ctrl-D leaves")
+    return terminal
+
+
+def test_a_talk_goes_on_in_one_thread_until_ctrl_d(talk: Terminal, owner: Client) -> None:
+    first, second = fresh("first"), fresh("second")
+    with talk:
+        talk.type(first)
+        talk.then(f"You said: {first}")
+        talk.then(PROMPT)
+        talk.type(second)
+        talk.then(f"You said: {second}")
+        talk.then(PROMPT)
+        talk.press(LEAVE)
+        assert talk.ended() == 0
+        assert talk.echoes
+    [thread] = [one for one in owner.get("/threads")["items"] if one["title"] == first]
+    assert [text for role, text in owner.transcript(thread["thread_id"]) if role == "user"] == [first, second]
+
+
+def test_words_come_as_the_model_says_them(talk: Terminal, model: ScriptedModel) -> None:
+    model.reply(text="one two three", hold_after=[(1, "more")], marker="slowly")
+    with talk:
+        talk.type("slowly")
+        talk.until("one")
+        assert "three" not in talk.plain
+        model.release("more")
+        talk.then("one two three")
+        talk.then(PROMPT)
+        talk.press(LEAVE)
+        assert talk.ended() == 0
+
+
+def test_a_call_is_shown_whole_and_runs_on_approve(talk: Terminal, butler: ButlerServer) -> None:
+    text = fresh("ask")
+    with talk:
+        talk.type(call("append_line", text))
+        card = talk.then(QUESTION)
+        assert f'text = "{text}"' in card
+        assert "fingerprint" in card
+        assert butler.workshop.effects(text) == []
+        talk.type("a")
+        talk.then(f"done: wrote {text}")
+    assert len(butler.workshop.effects(text)) == 1
+
+
+def test_it_is_denied_with_a_reason_answered_and_edited_right_there(butler: ButlerServer, owner: Client) -> None:
+    texts = [fresh("three") for _ in range(3)]
+    better = fresh("better")
+    editor = butler.home / "improve.py"
+    editor.write_text(f"import sys\nopen(sys.argv[1], 'w').write('{{\"text\": \"{better}\"}}')\n")
+    with Terminal(butler, "chat", VISUAL=f"{sys.executable} {editor}") as talk:
+        talk.then("Ctrl-D leaves")
+        talk.type(" ".join(call("append_line", text) for text in texts))
+        talk.then(QUESTION)
+        talk.type("d")
+        talk.then("empty: ")
+        talk.type("not this one")
+        talk.then(QUESTION)
+        talk.type("what?")
+        talk.then("is no answer to this")
+        talk.then(QUESTION)
+        talk.type("respond")
+        talk.then("in its place? ")
+        talk.type("did it by hand")
+        talk.then(QUESTION)
+        talk.type("edit")
+        talk.then(f"wrote {better}")
+    decided = [owner.get("/approvals", status=state, limit=200)["items"] for state in ("rejected", "approved")]
+    kinds = {
+        one["args"]["text"]: (one["decision"]["decision"], one["decision"]["reason"], one["decision"]["via"])
+        for items in decided for one in items if one["args"].get("text") in texts
+    }  # fmt: skip
+    assert sorted(kinds.values()) == [
+        ("edit", None, "shell"), ("reject", "not this one", "shell"), ("respond", None, "shell"),
+    ]  # fmt: skip
+    assert [len(butler.workshop.effects(text)) for text in (*texts, better)] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("keys", ["\n", "l\n", "\x04"])
+def test_without_a_clear_answer_it_waits_and_can_be_approved_by_its_code(
+    talk: Terminal, butler: ButlerServer, owner: Client, keys: str
+) -> None:
+    text = fresh("later")
+    with talk:
+        talk.type(call("append_line", text))
+        talk.then(QUESTION)
+        talk.press(keys)
+        talk.then("it still waits")
+        talk.then("/approve CODE")
+        [one] = [item for item in owner.get("/approvals")["items"] if item["args"].get("text") == text]
+        talk.then(PROMPT)
+        talk.type(f"/approve {one['code']}")
+        talk.then(f"done: wrote {text}")
+    assert len(butler.workshop.effects(text)) == 1
+
+
+def test_an_interrupt_at_the_question_decides_nothing_and_the_talk_goes_on(talk: Terminal, owner: Client) -> None:
+    text = fresh("interrupted")
+    with talk:
+        talk.type(call("append_line", text))
+        talk.then(QUESTION)
+        talk.process.send_signal(signal.SIGINT)
+        talk.then("it still waits")
+        talk.then(PROMPT)
+        [one] = [item for item in owner.get("/approvals")["items"] if item["args"].get("text") == text]
+        assert one["status"] == "pending"
+        talk.press(LEAVE)
+        assert talk.ended() == 0
+
+
+def test_what_was_typed_before_a_question_is_no_answer(
+    talk: Terminal, butler: ButlerServer, owner: Client, model: ScriptedModel
+) -> None:
+    text = fresh("ahead")
+    model.reply(calls=[{"name": "append_line", "arguments": {"text": text}}], hold="gate", marker=text)
+    with talk:
+        talk.type(text)
+        wait_until(lambda: model.requests(text), "the model is asked")
+        talk.press("a\n")
+        model.release("gate")
+        talk.then(QUESTION)
+        talk.type("l")
+        talk.then("it still waits")
+    assert butler.workshop.effects(text) == []
+
+
+def test_ctrl_c_stops_the_turn_and_the_talk_goes_on(talk: Terminal, model: ScriptedModel, owner: Client) -> None:
+    marker = fresh("stop")
+    model.reply(text="begun and never ended", hold_after=[(1, "never")], marker=marker)
+    with talk:
+        talk.type(marker)
+        talk.then("begun")
+        talk.process.send_signal(signal.SIGINT)
+        talk.then("stopping")
+        talk.then("stopped")
+        talk.then(PROMPT)
+        talk.type("and now")
+        talk.then("You said: and now")
+    [thread] = [one for one in owner.get("/threads")["items"] if one["title"] == marker]
+    assert thread["status"] == "idle"
+
+
+def test_at_an_empty_prompt_a_second_ctrl_c_leaves(talk: Terminal) -> None:
+    with talk:
+        talk.press("half a mess\x03")
+        talk.then(PROMPT)
+        talk.press("\x03")
+        talk.then("leaves")
+        talk.then(PROMPT)
+        talk.press("\x03")
+        assert talk.ended() == 130
+        assert talk.echoes
+
+
+def test_a_sigterm_leaves_the_terminal_as_it_was(talk: Terminal, model: ScriptedModel) -> None:
+    with talk:
+        talk.process.send_signal(signal.SIGTERM)
+        assert talk.ended() == 143
+        assert talk.echoes
+        assert "Traceback" not in talk.shown
+
+
+def test_a_sigterm_in_the_middle_of_an_answer_too(talk: Terminal, model: ScriptedModel) -> None:
+    marker = fresh("term")
+    model.reply(text="begun and never ended", hold_after=[(1, "never")], marker=marker)
+    with talk:
+        talk.type(marker)
+        talk.then("begun")
+        talk.process.send_signal(signal.SIGTERM)
+        assert talk.ended() == 143
+        assert talk.echoes
+
+
+def test_several_lines_are_one_message_pasted_or_typed(talk: Terminal, owner: Client) -> None:
+    first = fresh("lines")
+    with talk:
+        talk.press(f"\x1b[200~{first}\nsecond line\x1b[201~\x1b\rthird line\n")
+        talk.then(f"You said: {first} second line third line")
+    [thread] = [one for one in owner.get("/threads")["items"] if first in one["title"]]
+    assert owner.transcript(thread["thread_id"])[0] == ("user", f"{first}\nsecond line\nthird line")
+
+
+def test_threads_are_listed_and_opened_with_what_waits_in_them(
+    talk: Terminal, butler: ButlerServer, owner: Client
+) -> None:
+    text = fresh("elsewhere")
+    one = park(owner, text)["approvals"][0]
+    with talk:
+        talk.type("/threads")
+        assert "1 waiting" in talk.then("opens one")
+        talk.type("/open 1")
+        assert f'text = "{text}"' in talk.then(QUESTION)
+        talk.type("a")
+        talk.then(f"done: wrote {text}")
+        talk.type("/open 99")
+        talk.then("not in the list")
+        talk.type("/open no-such-thread")
+        talk.then("There is no thread")
+        talk.then(PROMPT)
+        talk.type("/quit")
+        assert talk.ended() == 0
+    assert owner.approval(one["action_id"])["execution"] == "done"
+
+
+def test_a_message_behind_a_parked_call_is_answered_by_itself_after_it(butler: ButlerServer, owner: Client) -> None:
+    text, later = fresh("parked"), fresh("queued")
+    thread = park(owner, text)["thread_id"]
+    with Terminal(butler, "chat", "--thread", thread) as talk:
+        talk.then(QUESTION)
+        talk.type("l")
+        talk.then(PROMPT)
+        talk.type(later)
+        talk.then("your message is kept")
+        talk.then(PROMPT)
+        [one] = owner.approvals(thread)
+        talk.type(f"/approve {one['code']}")
+        talk.then(f"done: wrote {text}")
+        talk.then(f"You said: {later}")
+
+
+def test_what_is_said_and_decided_elsewhere_is_told_at_the_prompt(butler: ButlerServer, owner: Client) -> None:
+    first, other, text = fresh("shared"), fresh("other"), fresh("parked")
+    thread = owner.chat(first)["thread_id"]
+    with Terminal(butler, "chat", "--thread", thread) as talk:
+        talk.then(f"You said: {first}")
+        talk.then(PROMPT)
+        talk.press("half typed")
+        talk.then("half typed")
+        owner.chat(other, thread)
+        talk.then(f"You said: {other}")
+        talk.then("half typed")
+        talk.press("\x03")
+        park(owner, text, thread_id=thread)
+        assert QUESTION not in talk.then("waits for you")
+        assert butler.workshop.effects(text) == []
+
+
+def test_the_answer_goes_on_over_a_restart_and_nothing_is_said_twice(
+    make_butler: MakeButler, model: ScriptedModel
+) -> None:
+    server = make_butler().start()
+    marker = fresh("restart")
+    model.reply(text="alpha beta gamma delta", hold_after=[(2, "never")], marker=marker)
+    model.reply(text="alpha beta gamma delta", marker=marker)
+    with Terminal(server, "chat") as talk:
+        talk.then("Ctrl-D leaves")
+        talk.type(marker)
+        talk.then("beta")
+        server.restart()
+        talk.then("begins anew")
+        assert "alpha" not in talk.then("delta")
+        talk.then(PROMPT)
+        talk.press(LEAVE)
+        assert talk.ended() == 0
+
+
+def test_while_the_server_is_away_a_message_is_given_back(make_butler: MakeButler) -> None:
+    server = make_butler().start()
+    with Terminal(server, "chat") as talk:
+        talk.then("Ctrl-D leaves")
+        server.stop()
+        talk.type("are you there")
+        talk.then("No Butler")
+        talk.then("are you there")
+        server.start()
+        talk.press("\n")
+        talk.then("You said: are you there")
+
+
+def test_nothing_that_is_said_can_steer_the_terminal(talk: Terminal, model: ScriptedModel, owner: Client) -> None:
+    marker = fresh("steer")
+    model.reply(
+        text="before \x1b]0;title\x07 \x1b[2J \u202e after\r\n\n\n<b>bold</b> [text](http://host/x)", marker=marker
+    )
+    with talk:
+        talk.type(marker)
+        said = talk.then("http://host/x")
+        assert "\\u001b]0;title\\u0007" in said
+        assert "\x1b]" not in said
+        assert "\x1b[2J" not in said
+        assert "\u202e" not in said
+        assert "<b>bold</b>" in said
+
+
+def test_history_is_kept_for_the_person_alone_and_never_holds_the_token(
+    make_butler: MakeButler,
+) -> None:
+    server = make_butler().start()
+    with Terminal(server, "chat") as talk:
+        talk.then("Ctrl-D leaves")
+        talk.type("kept line")
+        talk.then("You said: kept line")
+        talk.type(f"my token is {OWNER_TOKEN}")
+        talk.then("You said")
+        talk.then(PROMPT)
+        talk.press(LEAVE)
+        assert talk.ended() == 0
+    [kept] = (server.data / "shell").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(kept.parent).st_mode) == 0o700
+    assert kept.read_text() == '"kept line"\n'
+    with Terminal(server, "chat") as talk:
+        talk.then("Ctrl-D leaves")
+        talk.then(PROMPT)
+        talk.press("\x1b[A\n")
+        talk.then("You said: kept line")
+
+
+def test_commands_tools_and_codes_are_completed(talk: Terminal, owner: Client) -> None:
+    one = park(owner, fresh("completed"))["approvals"][0]
+    with talk:
+        talk.press("/appr")
+        talk.then("/approvals")
+        talk.press("\x03/append\t")
+        talk.then("append_line")
+        talk.press(f"\x03/approve {one['code'][:2]}")
+        talk.then(one["code"])
+
+
+def test_at_a_dumb_terminal_it_is_plain_text(butler: ButlerServer) -> None:
+    with Terminal(butler, "chat", TERM="dumb") as talk:
+        talk.then("Ctrl-D leaves")
+        talk.type("plain")
+        talk.then("You said: plain")
+        talk.then("\n> ")
+        talk.press(LEAVE)
+        assert talk.ended() == 0
+        assert "\x1b" not in talk.shown
+
+
+@pytest.mark.parametrize("options", [{"BUTLER_TOKEN": "nobody-has-this"}, {"BUTLER_URL": "http://127.0.0.1:9"}])
+def test_without_a_server_or_a_right_to_it_there_is_no_talk(butler: ButlerServer, options: dict[str, str]) -> None:
+    with Terminal(butler, "chat", **options) as talk:
+        assert talk.ended() == (4 if "BUTLER_TOKEN" in options else 5)
+        assert "Traceback" not in talk.shown
