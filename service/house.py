@@ -98,7 +98,7 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
         background.start("model", lambda: _warm(faculties))
         background.start("checkpoints", runs.brain.sweep)
         if faculties.maids is not None:
-            background.start("maids", faculties.maids.sweep_leftovers)
+            background.start("maids", faculties.maids.keep_tidy)
         background.start("index", service.memory.archive.keep_up)
         background.start("upkeep", lambda: sweep_daily(database))
         background.start("memories", tidying.keep_tidy)
