@@ -40,6 +40,7 @@ class LimitsEntry(Entry):
     output_bytes: Count = 8 * 1024 * 1024
     tool_calls: Count = 200
     equal_calls: Annotated[int, Field(ge=2)] = Field(4, description="The same call that often in a row is a loop")
+    equal_lines: Annotated[int, Field(ge=2)] = Field(200, description="The same output line that often is a loop")
     permission_wait: Timeout = Field(30.0, description="Then the attempt is run again after the verdict")
     model_requests: Count = 200
     tokens: Count = 2_000_000
@@ -93,6 +94,7 @@ class MaidEntry(Entry):
     mode: Text | None = Field(None, description="Session mode of an ACP agent")
     sandbox: Literal["none", "bubblewrap"] = "none"
     include_uncommitted: bool = Field(True, description="Its tree has what is not committed yet, too")
+    keep_tree: Literal["never", "failed", "always"] = Field("never", description="Keep its tree as evidence afterwards")
 
     @field_validator("variables", mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from config.verdicts import Verdict
 
 MaidKind = Literal["script", "cli", "acp", "goose"]
 Adoption = Literal["not_adopted", "limited_adoption", "default_candidate"]
+KeepTree = Literal["never", "failed", "always"]
 FailureClass = Literal[
     "launch_error", "tool_missing", "forbidden_action", "asked_question", "premature_stop", "false_completion",
     "no_changes", "wrong_output", "wrong_directory", "loop_detected", "hung_foreground", "timeout", "provider_error",
@@ -84,6 +85,7 @@ class Limits:
     """What an attempt may use; times in seconds (D11).
 
     `silence`: without any output or event. `equal_calls`: the same tool call that often in a row is a loop.
+    `equal_lines`: the same line of output that often in a row is one, where nothing changes in the tree meanwhile.
     `permission_wait`: how long a maid waits for a person before its attempt is cancelled and run again later.
     """
 
@@ -92,6 +94,7 @@ class Limits:
     output_bytes: int = 8 * 1024 * 1024
     tool_calls: int = 200
     equal_calls: int = 4
+    equal_lines: int = 200
     permission_wait: float = 30.0
     model_requests: int = 200
     tokens: int = 2_000_000
@@ -120,7 +123,8 @@ class MaidDefinition:
     `permission` is the verdict on the maid's own permission requests where no rule and no grant speaks;
     `launch_verdict` that on starting it. `timeout` is the wall clock of one attempt in seconds. `mode` is the session
     mode that an ACP agent is set to. `variables` are set as written; `env` are names passed through.
-    `include_uncommitted`: its tree has what the person has not committed yet, too.
+    `include_uncommitted`: its tree has what the person has not committed yet, too. `keep_tree`: whether its trees stay
+    as evidence when a task is over.
     """
 
     maid_id: str
@@ -142,6 +146,7 @@ class MaidDefinition:
     variables: Mapping[str, str] = field(default_factory=dict)
     sandbox: Literal["none", "bubblewrap"] = "none"
     include_uncommitted: bool = True
+    keep_tree: KeepTree = "never"
     source: str = ""
     declaration: Mapping[str, Any] = field(default_factory=dict)
 

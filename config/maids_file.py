@@ -120,6 +120,7 @@ def _definition(entry: MaidEntry, raw: Mapping[str, Any], source: str, folder: P
         variables=dict(entry.variables),
         sandbox=entry.sandbox,
         include_uncommitted=entry.include_uncommitted,
+        keep_tree=entry.keep_tree,
         source=source,
         declaration=dict(raw),
     )

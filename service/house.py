@@ -98,7 +98,7 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
         background.start("model", lambda: _warm(faculties))
         background.start("checkpoints", runs.brain.sweep)
         if faculties.maids is not None:
-            background.start("maids", faculties.maids.sweep_leftovers)
+            background.start("maids", faculties.maids.keep_tidy)
         if (mcp := faculties.mcp) is not None:
             redefined = Grants(database, faculties.judge, faculties.tools).void_changed
             background.start("mcp", lambda: mcp.run(redefined))

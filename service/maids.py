@@ -15,6 +15,7 @@ from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.maids import store
 from butler.maids.evaluation.records import adoption_of_all
+from butler.maids.keeping import kept_documents
 from butler.maids.overview import maid_documents
 from butler.maids.store import Attempt, MaidRun
 from butler.people import Principal
@@ -97,6 +98,7 @@ class MaidService:
         """A task with the evidence of all its attempts. Raises ButlerError ``not_found`` also for somebody else's."""
 
         maids = self._service.faculties.maids
+        data = maids.means.folder.parent if maids is not None else None
 
         def query(connection: Connection) -> Json:
             run = owned(connection, maid_run_id, person)
@@ -113,6 +115,7 @@ class MaidService:
                 "diff_is_cut": bool(run.diff and run.diff.get("is_cut")),
                 "notes": run.diff.get("notes", []) if run.diff else [],
                 "changed_files": run.diff["changes"] if run.diff else [], "approvals": shown,
+                "kept_trees": kept_documents(data, run.maid_run_id) if data is not None else [],
             }  # fmt: skip
 
         return await self._database.read(query)

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from butler.canonical import canonical_json
@@ -23,6 +24,7 @@ from butler.maids.contract import (
     Stop,
     ToolUse,
 )
+from butler.maids.echoes import Echoes, state_of_tree
 from butler.maids.forbidden import command_of, forbidden_command
 from butler.maids.observation import Observation
 from butler.maids.repetition import Repetition
@@ -60,6 +62,7 @@ class Detector:
         also_allowed: folders outside of it that may be written to: the attempt's own home and temp.
         tool_calls: how many calls in all.
         equal_calls: how many equal ones in a row.
+        equal_lines: how often a line of output, or a few together, may be repeated while nothing else happens.
         hung_after: seconds that one tool call may run without a word.
         clock: seconds that only go up.
     """
@@ -71,6 +74,7 @@ class Detector:
         also_allowed: Sequence[Path] = (),
         tool_calls: int = 200,
         equal_calls: int = 4,
+        equal_lines: int = 200,
         hung_after: float = 300.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -86,6 +90,8 @@ class Detector:
         self._spoken = ""
         self._before = ""
         self._repetition = Repetition()
+        look = partial(state_of_tree, self._tree)
+        self._echoes = {stream: Echoes(max(2, equal_lines), look, clock) for stream in ("stdout", "stderr")}
         self._trouble: list[ProviderTrouble] = []
         self._in_a_row = 0
         self._since_trouble = ""
@@ -164,6 +170,8 @@ class Detector:
             self._since_trouble = (self._since_trouble + output.text[-TEXT:])[-TEXT:]
         if output.stream in ("message", "thought") and (again := self._repetition.add(output.text)):
             return Stop("loop_detected", f"It said the same again and again: {again[:200]!r}.")
+        if output.stream in self._echoes and (lines := self._echoes[output.stream].add(output.text)):
+            return Stop("loop_detected", f"It printed {lines}.")
         return None
 
     def _provider(self, trouble: ProviderTrouble) -> Stop | None:
@@ -245,6 +253,7 @@ def detector_for(limits: Limits, tree: Path, also_allowed: Sequence[Path] = ()) 
         also_allowed=also_allowed,
         tool_calls=limits.tool_calls,
         equal_calls=limits.equal_calls,
+        equal_lines=limits.equal_lines,
         hung_after=limits.silence,
     )
 

@@ -317,6 +317,12 @@ def delete_of_thread(connection: Connection, thread_id: str) -> list[MaidRun]:
     return [MaidRun.of_row(row) for row in rows]
 
 
+def known_of(connection: Connection, ids: Sequence[str]) -> list[MaidRun]:
+    """Those tasks of `ids` that there are."""
+    query = select(maid_runs).where(maid_runs.c.maid_run_id.in_(ids))
+    return [MaidRun.of_row(row) for row in connection.execute(query)]
+
+
 def unfinished(connection: Connection) -> list[MaidRun]:
     """The tasks that are not over."""
     return [MaidRun.of_row(row) for row in connection.execute(select(maid_runs).where(maid_runs.c.status == "running"))]

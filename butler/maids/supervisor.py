@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +18,7 @@ from butler.maids import store
 from butler.maids.applying import being_applied
 from butler.maids.attempting import Attempting
 from butler.maids.checking import Checking
+from butler.maids.cleaning import Cleaning
 from butler.maids.closing import withdraw_requests
 from butler.maids.events import Emit, tell
 from butler.maids.means import Means
@@ -27,11 +26,9 @@ from butler.maids.permissions import Waking, is_request_of
 from butler.maids.progress import Bounds, Next, next_step
 from butler.maids.reporting import told
 from butler.maids.reviewing import Reviewing
-from butler.maids.sessionlogs import write_session_log
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.verify.profile import merged
-from butler.maids.worktree import Workspace, leftovers, mend, prepare
-from butler.maids.worktree.removing import remove_folder
+from butler.maids.worktree import Workspace, mend, prepare
 from butler.maids.worktree.sealing import sealed
 from butler.people import Principal
 from butler.types import Json, ToolResult
@@ -40,12 +37,11 @@ log = structlog.get_logger("butler.maids")
 NO_MAIDS = "there is no maid in maid_registry.yml that is enabled."
 
 
-class Supervisor:
+class Supervisor(Cleaning):
     """Carries a task from its call to its one outcome. Each method may be called again after a crash."""
 
     def __init__(self, means: Means) -> None:
-        self.means = means
-        self._database = means.database
+        super().__init__(means)
         self._attempting = Attempting(means)
         self._checking = Checking(means)
         self._reviewing = Reviewing(means)
@@ -238,46 +234,6 @@ class Supervisor:
         reason = self.means.redactor.text(reason)
         await self._database.write(partial(store.finish, maid_run_id=run.maid_run_id, status=status, reason=reason))
 
-    async def clean(self, run: MaidRun) -> None:
-        """Remove what a task that is over leaves on disk: its trees, homes and git's notes of them."""
-        folder = self.means.folder_of(run)
-        if not await asyncio.to_thread(folder.is_dir):
-            return
-        try:
-            await asyncio.to_thread(remove_folder, folder)
-        except Exception:
-            # The next start looks for leftovers again; a turn does not fail of it.
-            log.exception("maid_folder_not_removed", maid_run_id=run.maid_run_id)
-
-    async def tidy(self, run_id: str) -> None:
-        """Clean up after the tasks of a run that has ended; costs next to nothing where no task has a folder."""
-        records = any(project.session_logs_dir for project in self.means.desk.projects)
-        if not records and not (self.means.folder.is_dir() and await asyncio.to_thread(self._has_folders)):
-            return
-        for run in await self._database.read(partial(store.of_run, run_id=run_id)):
-            if run.is_over:
-                await self._keep_record(run)
-                await self.clean(run)
-
-    async def _keep_record(self, run: MaidRun) -> None:
-        """Write what came of a task where its project wants it (D12)."""
-        folder = self.means.desk.ground(Path(run.project_root)).session_logs_dir
-        if folder is not None:
-            attempts = await self._database.read(partial(store.attempts_of, maid_run_id=run.maid_run_id))
-            await write_session_log(folder, run, attempts, self.means.redactor)
-
-    def _has_folders(self) -> bool:
-        try:
-            with os.scandir(self.means.folder) as entries:
-                return any(entry.is_dir(follow_symlinks=False) for entry in entries)
-        except FileNotFoundError:
-            return False
-
-    async def forget(self, runs: Sequence[MaidRun]) -> None:
-        """Clean up after tasks whose thread was deleted."""
-        for run in runs:
-            await self.clean(run)
-
     async def recover(self) -> None:
         """At the start: attempts of the dead process are over, and what was being applied is applied to its end."""
         await self.interrupt(None)
@@ -288,13 +244,6 @@ class Supervisor:
         for run in await self._database.read(being_applied):
             attempts = await self._database.read(partial(store.attempts_of, maid_run_id=run.maid_run_id))
             await self._reviewing.go_on_applying(run, attempts)
-
-    async def sweep_leftovers(self) -> None:
-        """Remove folders of tasks that nobody goes on with."""
-        known = [run.maid_run_id for run in await self._database.read(store.unfinished)]
-        swept = await leftovers(self.means.folder.parent, known)
-        if swept:
-            log.info("maid_leftovers_removed", folders=len(swept))
 
     async def interrupt(self, run_ids: list[str] | None) -> list[Attempt]:
         """What a dead process left of attempts: its processes are ended, the tree is kept, the count goes on (D7)."""

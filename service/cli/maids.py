@@ -33,6 +33,7 @@ from service.cli.common import open_database
 from service.cli.completing import intents, maid_ids
 from service.cli.evaluate import evaluate_maid
 from service.cli.exits import USAGE
+from service.cli.maids_clean import clean
 from service.cli.maids_remote import run, show
 from service.cli.plain import json_document, visible
 from service.cli.projects import folder_of, lines_of
@@ -47,6 +48,7 @@ maids_app = typer.Typer(
 maids_app.command("evaluate")(evaluate_maid)
 maids_app.command("run")(run)
 maids_app.command("show")(show)
+maids_app.command("clean")(clean)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 

@@ -118,6 +118,8 @@ def _lines(task: Json, diff: bool) -> Iterator[str]:
                 yield visible(f"        expected {check['expected']!r}, found {check['actual'][:300]!r}")
     for change in task["changed_files"]:
         yield visible(f"{change['status']}: {change['path']}")
+    for kept in task.get("kept_trees") or ():
+        yield visible(f"kept until {kept['kept_until']}: {kept['path']}")
     if diff and task["diff"]:
         yield from visible_lines(task["diff"])
     for waiting in task["approvals"]:

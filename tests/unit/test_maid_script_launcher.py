@@ -118,6 +118,22 @@ async def test_silence_while_a_command_runs_is_a_foreground_hang(tmp_path: Path)
     assert with_word(text) == []
 
 
+async def test_silence_while_a_command_computes_is_only_a_timeout(tmp_path: Path) -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', 'while True: pass'])"
+    finished = await run(python_maid(tmp_path, code, limits=Limits(silence=1.0)))
+    assert finished.stopped is not None
+    assert finished.stopped.failure_class == "timeout" and "was computing" in finished.stopped.detail
+
+
+async def test_waiting_for_a_grandchild_that_lost_its_parent_and_holds_a_pipe_is_a_foreground_hang(
+    tmp_path: Path,
+) -> None:
+    code = "import subprocess; subprocess.run(['sh', '-c', 'setsid sleep 600 &'], stdout=subprocess.PIPE)"
+    finished = await run(python_maid(tmp_path, code, limits=Limits(silence=0.5)))
+    assert finished.stopped is not None
+    assert finished.stopped.failure_class == "hung_foreground" and "sleep 600" in finished.stopped.detail
+
+
 async def test_silence_without_a_command_is_a_timeout(tmp_path: Path) -> None:
     finished = await run(python_maid(tmp_path, "import time; time.sleep(600)", limits=Limits(silence=0.3)))
     assert finished.stopped == Stop("timeout", "nothing came for 0.3 s")

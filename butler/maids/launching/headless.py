@@ -144,8 +144,8 @@ class _Attempt:
             self._end(Stop("policy_violation", str(error)))
 
     async def _watch_clock(self) -> None:
-        maid = self._launch.maid
-        self._end(await watch_clock(self._meter, maid.timeout, maid.limits.silence, self._foreground))
+        longest, silence = self._launch.maid.timeout, self._launch.maid.limits.silence
+        self._end(await watch_clock(self._meter, longest, silence, self._foreground, self._process.used_cpu))
 
     async def _interrupt(self, watcher: Interrupting) -> None:
         self._end(await watcher.interrupted())

@@ -131,6 +131,8 @@ class MaidProcess:
     def foreground(self, below: int = 0) -> str | None:
         """The command line of a child that the maid seems to be waiting for, the newest one.
 
+        Without a child of its own it may wait for one that has lost its parent, and holds a pipe for instance.
+
         Args:
             below: how many processes stand between this one and the maid's own.
         """
@@ -138,10 +140,24 @@ class MaidProcess:
             children = [self._maid] if self._maid is not None else []
             for _ in range(below + 1):
                 children = [child for above in children for child in above.children()]
+            if below == 0:
+                children = [
+                    *(child for child in psutil.Process(self._keeper.pid).children() if child.pid != self.pid),
+                    *children,
+                ]
             for child in reversed(children):
                 if child.status() != psutil.STATUS_ZOMBIE:
                     return " ".join(child.cmdline())[:200]
         return None
+
+    def used_cpu(self) -> float:
+        """Seconds of processor time that the maid and what lives below it have used."""
+        used = 0.0
+        with suppress(psutil.Error, OSError):
+            for one in [self._maid, *self._maid.children(recursive=True)] if self._maid is not None else []:
+                with suppress(psutil.Error):
+                    used += sum(one.cpu_times()[:2])
+        return used
 
     async def _ended_within(self, seconds: float) -> bool:
         done, _ = await asyncio.wait({self._ending}, timeout=seconds)

@@ -14,6 +14,11 @@ CHUNK = 256 * 1024
 LINE_BYTES = 1024 * 1024
 """A longer line is given in pieces."""
 LINES_AT_ONCE = 200
+BUSY_SECONDS = 1.0
+"""How long the processor time of a silent maid is looked at, no longer than a quarter of its silence."""
+BUSY_SHARE = 0.05
+LEAST_BUSY = 0.02
+"""Seconds; two ticks of the clock that counts processor time."""
 
 
 class Flooded(Exception):
@@ -83,22 +88,36 @@ def lines_of(text: str) -> list[str]:
     return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
 
-async def watch_clock(meter: Meter, longest: float, silence: float, foreground: Callable[[], str | None]) -> Stop:
-    """Wait until a maid has run or been silent for too long.
+async def watch_clock(
+    meter: Meter,
+    longest: float,
+    silence: float,
+    foreground: Callable[[], str | None],
+    used_cpu: Callable[[], float] = lambda: 0.0,
+) -> Stop:
+    """Wait until a maid has run or been silent for too long; one that waits for a command without doing anything hangs.
 
     Args:
         longest: seconds for all of it, from now.
         silence: seconds without any output.
         foreground: names the command that the maid waits for, if there seems to be one.
+        used_cpu: seconds of processor time that the maid has used with all its processes.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + longest
     while (now := loop.time()) < end:
         if now >= meter.last + silence:
+            last, used = meter.last, used_cpu()
+            look = min(BUSY_SECONDS, silence / 4, end - now)
+            await asyncio.sleep(look)
+            if meter.last != last:
+                continue
             command = foreground()
             quiet = f"nothing came for {silence:g} s"
             if command is None:
                 return Stop("timeout", quiet)
+            if used_cpu() - used > max(LEAST_BUSY, BUSY_SHARE * look):
+                return Stop("timeout", f"{quiet} while {command!r} was computing")
             return Stop("hung_foreground", f"{quiet} while {command!r} was running")
         await asyncio.sleep(min(end, meter.last + silence) - now)
     return Stop("timeout", f"it took longer than {longest:g} s")
