@@ -37,6 +37,8 @@ KEPT_REFUSALS = 64
 KEPT_TROUBLE = 64
 TEXT = 16 * 1024
 TROUBLE_IN_A_ROW = 12
+TROUBLE_SECONDS = 60.0
+"""How long nothing but trouble may come: some agents wait longer each time, and don't say a word meanwhile."""
 LONGEST_RETRY_AFTER = 120.0
 """Seconds; what a provider asks beyond it is not waited for inside of an attempt."""
 _WRITES = frozenset({"edit", "delete", "move", "write", "create"})
@@ -94,6 +96,7 @@ class Detector:
         self._echoes = {stream: Echoes(max(2, equal_lines), look, clock) for stream in ("stdout", "stderr")}
         self._trouble: list[ProviderTrouble] = []
         self._in_a_row = 0
+        self._silent_since: float | None = None
         self._since_trouble = ""
         self._refused: OrderedDict[str, PermissionRequest] = OrderedDict()
         self._stop: Stop | None = None
@@ -166,6 +169,8 @@ class Detector:
     def _output(self, output: Output) -> Stop | None:
         if output.stream == "message":
             self._spoken = (self._spoken + output.text[-TEXT:])[-TEXT:]
+        if output.stream != "stderr":
+            self._silent_since = None
         if self._in_a_row and output.stream in ("message", "stdout"):
             self._since_trouble = (self._since_trouble + output.text[-TEXT:])[-TEXT:]
         if output.stream in ("message", "thought") and (again := self._repetition.add(output.text)):
@@ -179,10 +184,14 @@ class Detector:
         del self._trouble[:-KEPT_TROUBLE]
         self._in_a_row += 1
         self._since_trouble = ""
+        now = self._clock()
+        self._silent_since = now if self._silent_since is None else self._silent_since
         if trouble.retry_after is not None and trouble.retry_after > LONGEST_RETRY_AFTER:
             return Stop("provider_error", f"The provider asks to wait {trouble.retry_after:g} s.")
         if self._in_a_row >= TROUBLE_IN_A_ROW:
             return Stop("provider_error", f"The provider failed {self._in_a_row} times in a row.")
+        if now - self._silent_since >= TROUBLE_SECONDS:
+            return Stop("provider_error", f"The provider has failed for {now - self._silent_since:.0f} s.")
         return None
 
     def _tool(self, event: ToolUse) -> Stop | None:
@@ -205,6 +214,7 @@ class Detector:
         self._calls[event.call_id] = _Call(tool, digest, since, told or over, told)
         if known is None:
             self._in_a_row = 0
+            self._silent_since = None
             self._count += 1
             if self._spoken.strip():
                 self._before, self._spoken = self._spoken, ""

@@ -11,6 +11,9 @@ import psutil
 
 VARIABLE = "BUTLER_ACTION_ID"
 SECONDS = 5.0  # for all of them to end
+STARTING_SECONDS = 1.0
+"""How long a process that is just changing to its program may be without arguments and environment."""
+KERNEL_THREADS = 2
 
 
 def kill_strays(action_id: str, variable: str = VARIABLE) -> int:
@@ -21,11 +24,12 @@ def kill_strays(action_id: str, variable: str = VARIABLE) -> int:
     """
     mark = (variable, action_id)
     found: set[int] = set()
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    begun = time.monotonic()
+    while (passed := time.monotonic() - begun) < SECONDS:
         # Looked for anew after each round: a stray may just have started another.
-        strays = [process for process in psutil.process_iter() if _belongs(process, mark)]
-        if not strays:
+        processes = list(psutil.process_iter())
+        strays = [process for process in processes if _belongs(process, mark)]
+        if not strays and not (passed < STARTING_SECONDS and any(map(_is_starting, processes))):
             break
         for process in strays:
             found.add(process.pid)
@@ -44,6 +48,15 @@ def _belongs(process: psutil.Process, mark: tuple[str, str]) -> bool:
         return all(process.pid != ancestor.pid for ancestor in psutil.Process().parents())
     except (psutil.Error, OSError):
         return False  # it has ended, or belongs to another user
+
+
+def _is_starting(process: psutil.Process) -> bool:
+    """Whether it is in the middle of `execve`, when the kernel shows neither arguments nor environment."""
+    try:
+        is_bare = process.cmdline() == [] and process.environ() == {}
+        return is_bare and KERNEL_THREADS not in (process.pid, process.ppid())
+    except (psutil.Error, OSError):
+        return False
 
 
 def _kill(process: psutil.Process, mark: tuple[str, str]) -> None:

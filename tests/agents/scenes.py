@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tests.support.agents import DONE, HELLO, KEY, AgentShop, order
+from tests.support.agents import DONE, GOOSE, HELLO, KEY, AgentShop, order
 from tests.support.client import Json
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
@@ -21,6 +22,7 @@ class Trouble:
     failure_class: str
 
 
+HALF: Json = {"name": "shell", "arguments": {"command": "echo half > half.txt"}}
 FULL = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
 TROUBLES = (
     Trouble("wrong key", {"status": 401}, "provider_error"),
@@ -55,10 +57,10 @@ def work_is_done(shop: AgentShop, model: ScriptedModel, intent: str) -> None:
     assert {one["headers"]["authorization"] for one in model.requests()} == {f"Bearer {KEY}"}
 
 
-def model_fails(shop: AgentShop, model: ScriptedModel, intent: str, trouble: Trouble) -> None:
+def model_fails(shop: AgentShop, model: ScriptedModel, intent: str, trouble: Trouble, seconds: float = 60.0) -> None:
     """Butler never takes it for success, and says what it was."""
     model.reply(times=0, **trouble.reply)
-    task = shop.ended(intent, "create hello.txt")
+    task = shop.ended(intent, "create hello.txt", seconds=seconds)
     assert task["status"] == "failed", task
     [attempt] = task["attempts"]
     assert attempt["failure_class"] == trouble.failure_class, attempt
@@ -82,10 +84,17 @@ def agent_is_killed(shop: AgentShop, model: ScriptedModel, intent: str) -> None:
     shop.clean()
 
 
-def server_is_killed(shop: AgentShop, model: ScriptedModel, intent: str) -> None:
-    """The attempt counts as interrupted, its processes are gone, and the next one does the work."""
-    ids = begun_and_held(shop, model, intent)
-    orphan = shop.agent()
+def server_is_killed(
+    shop: AgentShop, model: ScriptedModel, intent: str, program: Path = GOOSE, half: Json = HALF, hello: str = HELLO
+) -> None:
+    """The attempt counts as interrupted, its processes are gone, and the next one does the work.
+
+    Args:
+        half: the call of the agent's own tool that leaves something half done.
+        hello: the order that makes it write the file.
+    """
+    ids = begun_and_held(shop, model, intent, half, hello)
+    orphan = shop.agent(program)
     shop.server.kill()
     model.reset()
     shop.server.start()
@@ -95,17 +104,17 @@ def server_is_killed(shop: AgentShop, model: ScriptedModel, intent: str) -> None
     shop.decide(task, "approve")
     assert shop.when(ids, "succeeded", "failed")["status"] == "succeeded"
     shop.clean()
-    assert shop.read() == "hello world\n"
+    assert (shop.read(), shop.read("half.txt")) == ("hello world\n", None)
 
 
-def begun_and_held(shop: AgentShop, model: ScriptedModel, intent: str) -> Json:
+def begun_and_held(shop: AgentShop, model: ScriptedModel, intent: str, half: Json = HALF, hello: str = HELLO) -> Json:
     """A task whose agent waits for the answer to its second request."""
-    model.reply(marker="hello.txt", calls=[{"name": "shell", "arguments": {"command": "echo half > half.txt"}}])
+    model.reply(marker="hello.txt", calls=[half])
     model.reply(marker="hello.txt", hold="in-the-middle")
-    ids = shop.begin(intent, f"{HELLO}[[then]]{DONE}")
+    ids = shop.begin(intent, f"{hello}[[then]]{DONE}")
 
     def held() -> Any:
         return len(model.requests("hello.txt")) == 2
 
-    wait_until(held, "the second request came", 30.0)
+    wait_until(held, "the second request came")
     return ids

@@ -180,6 +180,7 @@ def test_a_client_that_stops_waiting_cancels_nothing(butler: ButlerServer, owner
     body = {"message": f"[[hold {gate}]] [[say after all]]", "thread_id": thread}
     with pytest.raises(httpx.ReadTimeout):
         owner.request("POST", "/chat", json=body, timeout=0.5)
+    wait_until(lambda: model.requests(gate), "the turn asks the model")
     model.release(gate)
     owner.when_status(thread, "idle")
     assert owner.transcript(thread)[-1] == ("assistant", "after all")

@@ -90,7 +90,7 @@ def test_while_another_program_holds_the_databases_nothing_is_lost(make_butler: 
             return owner.post("/chat", {"message": message} | ({"thread_id": thread} if thread else {}))
 
         alive = server.client(None)
-        assert alive.request("GET", "/healthz", timeout=2.0).status_code == 200
+        assert alive.request("GET", "/healthz", timeout=LOCK_SECONDS / 2).status_code == 200
         responses = together(say, [*messages.items(), None])
         assert time.monotonic() - begun >= LOCK_SECONDS - 1, "the lock was really held"
     for response in responses:

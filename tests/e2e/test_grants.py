@@ -71,7 +71,7 @@ def test_a_grant_expires(butler: ButlerServer, owner: Client) -> None:
     prefix = fresh("brief")
     thread, grant = granted(owner, f"{prefix} 1", scope="thread", args={"text": f"{prefix}*"}, expires_in=1)
     end = datetime.fromisoformat(grant["expires_at"].replace("Z", "+00:00"))
-    wait_until(lambda: datetime.now(UTC) > end, "its time has passed", 5)
+    wait_until(lambda: datetime.now(UTC) > end, "its time has passed")
     assert owner.chat(call("append_line", f"{prefix} 2"), thread)["status"] == "parked"
 
 
@@ -190,7 +190,7 @@ def test_who_looks_at_what_may_be_granted_was_shown_the_call(
     for method, body in (("GET", None), ("POST", {"scope": "thread"})):
         [action] = park(member, fresh())["approvals"]
         owner.request(method, f"/approvals/{action['action_id']}/grant", json=body)
-        wait_until(partial(was_shown, owner, action), f"the audit says so after {method}", 10)
+        wait_until(partial(was_shown, owner, action), f"the audit says so after {method}")
 
 
 def was_shown(owner: Client, action: Json) -> bool:

@@ -114,7 +114,7 @@ def test_what_a_crash_interrupted_is_not_repeated_under_another_definition(
     text = fresh()
     parked = park(owner, text, tool="slow_steady")
     owner.post(f"/approvals/{parked['approvals'][0]['action_id']}", {"decision": "approve"})
-    wait_until(lambda: server.workshop.begun(text), "the tool has begun", 15)
+    wait_until(lambda: server.workshop.begun(text), "the tool has begun")
     server.kill()
     server.workshop.write_tools(*standard_tools(), tool("slow_steady", "approve", "append", idempotent=True))
     server.start()

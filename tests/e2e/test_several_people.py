@@ -157,8 +157,8 @@ def test_after_its_time_further_people_see_it_and_may_decide(people: People, mod
         items = people.max.get("/approvals", status="pending", limit=200)["items"]
         return action["action_id"] in [item["action_id"] for item in items]
 
-    wait_until(listed, "the action escalates", 10)
-    wait_until(lambda: "escalated" in events_of(people, action), "the audit says so", 10)
+    wait_until(listed, "the action escalates")
+    wait_until(lambda: "escalated" in events_of(people, action), "the audit says so")
     refused(people.owner.post(f"/approvals/{action['action_id']}", {"decision": "approve"}), 403, "not_an_approver")
     assert decide(people.max, action)["approval"]["decision"]["by"] == "max"
     people.owner.when_run(parked["run_id"], "done")
@@ -188,7 +188,7 @@ def test_a_crash_asks_all_of_them_again(people: People, model: ScriptedModel) ->
     [action] = parked["approvals"]
     decide(people.owner, action)
     decide(people.ann, action)
-    wait_until(lambda: people.server.workshop.begun(text), "the tool has begun", 15)
+    wait_until(lambda: people.server.workshop.begun(text), "the tool has begun")
     people.server.restart()
     people.owner.when_status(parked["thread_id"], "parked")
     asked = people.owner.approval(action["action_id"])

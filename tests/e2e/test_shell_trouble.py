@@ -26,7 +26,7 @@ def running(server: ButlerServer, *args: str) -> Iterator[subprocess.Popen[str]]
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("arguments", [["approvals"], ["approve", "ABCDE"], ["deny", "ABCDE"], ["grants"], ["threads"]])

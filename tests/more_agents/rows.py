@@ -49,12 +49,13 @@ OPENCODE_SETTINGS: Json = {
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent: its row for a model's address, its program, and the order that makes it write a file."""
+    """An agent: its row for a model's address, its program, and what makes it write a file or half of the work."""
 
     name: str
     program: Path
     row: Callable[[str], Json]
     hello: str
+    half: Json
     kind: str
 
 
@@ -83,7 +84,14 @@ def opencode(model_url: str) -> Json:
     return _base("opencode", model_url, command_template=command, variables=variables)
 
 
+HALF = "echo half > half.txt"
 MORE_AGENTS = (
-    Agent("codex", CODEX, codex, order("exec_command", cmd="echo hello world > hello.txt"), "execute"),
-    Agent("opencode", OPENCODE, opencode, order("write", filePath="hello.txt", content="hello world\n"), "edit"),
-)
+    Agent(
+        "codex", CODEX, codex, order("exec_command", cmd="echo hello world > hello.txt"),
+        {"name": "exec_command", "arguments": {"cmd": HALF}}, "execute",
+    ),
+    Agent(
+        "opencode", OPENCODE, opencode, order("write", filePath="hello.txt", content="hello world\n"),
+        {"name": "bash", "arguments": {"command": HALF, "description": "half of it"}}, "edit",
+    ),
+)  # fmt: skip

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.agents import scenes
+from tests.agents.scenes import TROUBLES, Trouble
 from tests.more_agents.rows import CODEX_STARTER, MORE_AGENTS, Agent
 from tests.support.agents import DONE, AgentShop, asked
 from tests.support.client import Json
@@ -23,6 +25,7 @@ def agents_shop(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFa
     (server.config / "start_codex.py").write_text(CODEX_STARTER)
     rows = [agent.row(shared_model.url) for agent in MORE_AGENTS]
     rows += [{**row, "maid_id": f"{row['maid_id']}_impatient", "limits": {"permission_wait": 1}} for row in rows]
+    rows += [{**row, "maid_id": f"{row['maid_id']}_trusted", "permission": "allow"} for row in rows[:2]]
     yield AgentShop(server, rows, {"max_attempts": 2, "retry_on": ["wrong_output"]})
     server.close()
 
@@ -59,24 +62,19 @@ def test_a_denied_permission_leaves_nothing(shop: AgentShop, model: ScriptedMode
 
 
 @every_agent
-@pytest.mark.parametrize(
-    ("reply", "classes"),
-    [
-        ({"text": "Done! I have created hello.txt."}, {"false_completion"}),
-        ({"text": ""}, {"no_changes"}),
-        ({"status": 401}, {"provider_error"}),
-        ({"status": 429, "retry_after": "0"}, {"provider_error"}),
-    ],
-    ids=["made-up-success", "empty-answer", "wrong-key", "rate-limit"],
-)
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda one: one.name.replace(" ", "-"))
 def test_no_trouble_of_the_model_passes_for_success(
-    shop: AgentShop, model: ScriptedModel, agent: Agent, reply: Json, classes: set[str]
+    shop: AgentShop, model: ScriptedModel, agent: Agent, trouble: Trouble
 ) -> None:
-    model.reply(times=0, **reply)
-    task = shop.ended(agent.name, "create hello.txt")
-    assert task["status"] == "failed"
-    assert {one["failure_class"] for one in task["attempts"]} <= classes, task["attempts"]
-    assert shop.read() is None
+    # opencode tries a failing server again and again; Butler ends that after a minute.
+    scenes.model_fails(shop, model, agent.name, trouble, seconds=120)
+
+
+@every_agent
+def test_after_the_death_of_the_server_the_agent_is_gone_and_starts_anew(
+    shop: AgentShop, model: ScriptedModel, agent: Agent
+) -> None:
+    scenes.server_is_killed(shop, model, f"{agent.name}_trusted", agent.program, agent.half, agent.hello)
 
 
 @every_agent

@@ -73,7 +73,7 @@ class Diary:
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Wait until something has been written down."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not holds():
                 self.changed.clear()
                 await self.changed.wait()
@@ -103,7 +103,7 @@ class Room:
             path.mkdir()
         self.attempt_id = f"attempt-{os.getpid()}-{folder.name}"
 
-    def launch(self, *steps: Json, limits: Limits | None = None, timeout: float = 20.0, **script: Any) -> Launch:
+    def launch(self, *steps: Json, limits: Limits | None = None, timeout: float = 60.0, **script: Any) -> Launch:
         """A launch of an agent that goes through `steps`; `script` holds its other options."""
         mode = script.pop("mode", None)
         words = json.dumps({"steps": steps, **script})

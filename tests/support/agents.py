@@ -82,10 +82,10 @@ class AgentShop:
         """Wait until the task has one of the statuses."""
         return when_task(self.owner, ids["maid_run_id"], *statuses, seconds=seconds)
 
-    def ended(self, intent: str, instruction: str, **fields: Any) -> Json:
+    def ended(self, intent: str, instruction: str, seconds: float = 60.0, **fields: Any) -> Json:
         """Delegate a task that must end without anybody's help; nothing of it may be left."""
         task = self.when(self.begin(intent, instruction, **fields), "succeeded", "failed", "unverified", "cancelled",
-                         "waiting_approval")  # fmt: skip
+                         "waiting_approval", seconds=seconds)  # fmt: skip
         assert task["status"] != "waiting_approval", task
         self.clean()
         return task

@@ -87,7 +87,7 @@ class Client:
         items = self.get(f"/threads/{thread_id}/messages", limit=200)["items"]
         return [(item["role"], item["text"]) for item in items if item["role"] != "tool"]
 
-    def when_status(self, thread_id: str, status: str, seconds: float = 20.0) -> Json:
+    def when_status(self, thread_id: str, status: str, seconds: float = 60.0) -> Json:
         """Wait until the thread has that status; gives the thread."""
 
         def probe() -> Json | None:
@@ -96,7 +96,7 @@ class Client:
 
         return wait_until(probe, f"thread {thread_id} is {status}", seconds)
 
-    def when_run(self, run_id: str, *statuses: str, seconds: float = 20.0) -> Json:
+    def when_run(self, run_id: str, *statuses: str, seconds: float = 60.0) -> Json:
         """Wait until the run has one of the statuses; gives its Outcome."""
 
         def probe() -> Json | None:

@@ -90,7 +90,7 @@ class Mother:
     def close(self) -> None:
         """End the mother; children that are left are killed."""
         self._socket.close()
-        self._process.wait(10)
+        self._process.wait(60)
 
 
 @functools.cache
@@ -143,7 +143,7 @@ def run(argv: Sequence[str], cwd: Path, env: Mapping[str, str], deadline: float)
         code = process.wait(max(0.0, end - time.monotonic()))
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
         for one in said:
             os.close(one)
     out, err = (bytes(text).decode().replace("\r\n", "\n") for text in said.values())

@@ -157,7 +157,7 @@ class MaidShop:
         return os.path.exists(f"/proc/{(self.state / 'child').read_text()}")
 
 
-def when_task(client: Client, maid_run_id: str, *statuses: str, seconds: float = 30.0) -> Json:
+def when_task(client: Client, maid_run_id: str, *statuses: str, seconds: float = 60.0) -> Json:
     """Wait until the task has one of the statuses; gives it."""
 
     def probe() -> Json | None:

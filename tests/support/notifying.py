@@ -74,7 +74,7 @@ class Post:
         return [body for name, body in self.sent if name == user]
 
     async def when(self, probe: Callable[[], object]) -> None:
-        async with asyncio.timeout(10), self.arrived:
+        async with asyncio.timeout(30), self.arrived:
             await self.arrived.wait_for(probe)
 
 
@@ -115,7 +115,7 @@ class House:
         return self.database.write_now(lambda c: [dict(row._mapping) for row in c.execute(query)])
 
     async def until(self, status: str, count: int = 1) -> list[Json]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 rows = await self.database.read(
                     lambda c: [dict(r._mapping) for r in c.execute(select(notifications)) if r.status == status]

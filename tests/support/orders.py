@@ -64,7 +64,7 @@ def together(work: Callable[[A], B], items: Iterable[A]) -> list[B]:
     barrier = Barrier(len(todo))
 
     def one(item: A) -> B:
-        barrier.wait(10)
+        barrier.wait(60)
         return work(item)
 
     with ThreadPoolExecutor(len(todo)) as pool:

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(probe: Callable[[], T | None], what: str, seconds: float = 15.0) -> T:
+def wait_until(probe: Callable[[], T | None], what: str, seconds: float = 60.0) -> T:
     """Call the probe until it gives something true, and give that; fail with `what` after the deadline."""
     deadline = time.monotonic() + seconds
     pause = 0.005

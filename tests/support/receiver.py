@@ -102,7 +102,7 @@ class Receiver:
         with self._lock:
             return [one for at, one in self._received if at == f"/{path}" and containing in one["message"]]
 
-    def message(self, path: str, containing: str, seconds: float = 15.0) -> Json:
+    def message(self, path: str, containing: str, seconds: float = 60.0) -> Json:
         """Wait for the first such message."""
         found = wait_until(lambda: self.messages(path, containing), f"{containing!r} arrives at {path}", seconds)
         return found[0]

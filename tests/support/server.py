@@ -106,7 +106,7 @@ class ButlerServer:
                 self.kill()
                 raise AssertionError(f"not ready after {deadline:g} s\n{self.tail}") from None
             if line is None:
-                code = process.wait(10)
+                code = process.wait(60)
                 raise AssertionError(f"exit status {code} before ready\n{self.tail}")
             if line.startswith(READY):
                 self.url = line.removeprefix(READY).strip().rstrip("/")
@@ -135,7 +135,7 @@ class ButlerServer:
         if self.process is not None:
             if self.process.poll() is None:
                 self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
 
     def died(self, deadline: float = 30.0) -> int:
         """Wait until the process ends by itself; gives the exit status (-9 for its own SIGKILL)."""

@@ -12,7 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.support.client import Client, Json
 
-SECONDS = 10.0
+SECONDS = 30.0
 
 
 class Socket:

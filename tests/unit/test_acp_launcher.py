@@ -222,8 +222,8 @@ async def test_silence_and_the_wall_clock_end_an_attempt(room: Room) -> None:
     finished, _ = await room.run({"hang": True}, limits=Limits(silence=0.2))
     assert finished.stopped == Stop("timeout", "Nothing came for 0.2 s.")
     running = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "serve"}
-    finished, _ = await room.run({"update": running}, {"hang": True}, limits=Limits(silence=0.2))
-    assert finished.stopped == Stop("hung_foreground", "Nothing came for 0.2 s while a tool was running.")
+    finished, _ = await room.run({"update": running}, {"hang": True}, limits=Limits(silence=1.0))
+    assert finished.stopped == Stop("hung_foreground", "Nothing came for 1 s while a tool was running.")
     finished, _ = await room.run({"hang": True}, timeout=0.3)
     assert finished.stopped == Stop("timeout", "It took longer than 0.3 s.")
 

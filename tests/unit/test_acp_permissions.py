@@ -150,7 +150,7 @@ async def test_a_wall_clock_that_runs_out_meanwhile_cancels_the_question(room: R
             withdrawn.set()
         return "allow"
 
-    finished, _ = await room.run(ask(WRITE), diary=Diary(answer), timeout=0.4)
+    finished, _ = await room.run(ask(WRITE), diary=Diary(answer), timeout=2.0)
     assert finished.stopped is not None and finished.stopped.failure_class == "timeout"
     assert withdrawn.is_set()
     assert room.answers() == [CANCELLED]

@@ -22,7 +22,7 @@ async def test_work_that_failed_is_begun_again_and_named_until_it_goes_on() -> N
         await asyncio.Event().wait()
 
     background.start("clock", work)
-    await asyncio.wait_for(steady.wait(), 10)
+    await asyncio.wait_for(steady.wait(), 30)
     assert begun == 4
     assert named[0] == {} and named[1] == {"clock": "RuntimeError: fault 1"}
     await asyncio.to_thread(wait_until, lambda: not background.faults(), "the fault is over")
@@ -38,7 +38,7 @@ async def test_work_that_is_done_stays_done() -> None:
         done.set()
 
     background.start("warm-up", work)
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), 30)
     await asyncio.sleep(0.03)
     await background.stop()
     assert (begun, background.faults()) == (1, {})

@@ -265,7 +265,7 @@ async def test_a_deleted_thread_is_forgotten_whatever_its_fold_did() -> None:
 async def test_closing_stops_what_is_under_way() -> None:
     subject, _ = compactor(gate=asyncio.Event())
     subject.start(THREAD, talk(6), "")
-    await asyncio.wait_for(subject.aclose(), 5)
+    await asyncio.wait_for(subject.aclose(), 30)
     assert not await subject.settle(THREAD)
 
 

@@ -77,7 +77,7 @@ def compactor(model: OneSlot) -> Compactor:
 async def under_way(subject: Compactor, model: OneSlot) -> None:
     """Begin a fold and see it hold the slot."""
     assert subject.start("one", TALK, "")
-    await asyncio.wait_for(model.folding.wait(), 5)
+    await asyncio.wait_for(model.folding.wait(), 30)
 
 
 async def gave_way(model: OneSlot, subject: Compactor, endpoint: str = "slow", answered: bool = False) -> bool:
@@ -98,10 +98,10 @@ async def test_a_fold_under_way_gives_way_to_a_turn_and_begins_again_after_it(tm
         object.__setattr__(brain.faculties, "model", model)
         for message in ("a", "b", "c"):
             await brain.say(message * 200)
-        await asyncio.wait_for(model.folding.wait(), 5)  # begun after the third answer
-        state = await asyncio.wait_for(brain.say("d"), 5)
+        await asyncio.wait_for(model.folding.wait(), 30)  # begun after the third answer
+        state = await asyncio.wait_for(brain.say("d"), 30)
         assert state["ending"]["reply"] == "four" and len(state["messages"]) == 8
-        await asyncio.wait_for(model.folding.wait(), 5)  # begun again, without any back-off
+        await asyncio.wait_for(model.folding.wait(), 30)  # begun again, without any back-off
         assert model.given_up == 1
         model.open.set()
         assert await subject.settle("thread")

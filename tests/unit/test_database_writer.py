@@ -234,7 +234,7 @@ async def test_commits_survive_a_power_cut(database: Database) -> None:
 async def test_a_write_after_close_is_an_error_and_no_endless_wait(database: Database) -> None:
     database.close()
     with pytest.raises(RuntimeError, match="closed"):
-        await asyncio.wait_for(database.write(put(1)), 5)
+        await asyncio.wait_for(database.write(put(1)), 30)
     with pytest.raises(RuntimeError, match="closed"):
         database.write_now(put(1))
     assert stored(database.path) == []

@@ -204,7 +204,7 @@ async def test_no_answer_in_time_is_an_error_that_says_it_may_have_happened(tmp_
     async with serving(Hook(silent)) as hook:
         started = time.monotonic()
         result = await call(tmp_path, {"url": f"http://127.0.0.1:{hook.port}/"}, seconds=0.2)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
         released.set()
     assert result.is_error
     assert "no answer within 0.2 s; it may have taken effect nevertheless" in result.text

@@ -171,6 +171,21 @@ def test_a_provider_that_asks_for_an_hour_or_always_fails_ends_the_attempt() -> 
         assert fed(watch, ProviderTrouble(500, "x"), tool(f"a{n}", {"command": f"echo {n}"})) is None
 
 
+def test_a_provider_that_only_fails_for_a_minute_ends_the_attempt_and_a_word_begins_anew() -> None:
+    now = [0.0]
+    watch = detector(clock=lambda: now[0])
+    for moment in (0.0, 2.0, 6.0, 14.0, 30.0, 59.0):
+        now[0] = moment
+        assert fed(watch, ProviderTrouble(500, "x")) is None
+    assert fed(watch, Output("message", "hello")) is None
+    for moment in (62.0, 92.0, 121.0):
+        now[0] = moment
+        assert fed(watch, ProviderTrouble(500, "x")) is None
+    now[0] = 122.5
+    stop = fed(watch, Output("stderr", "retrying"), ProviderTrouble(500, "x"))
+    assert stop == Stop("provider_error", "The provider has failed for 60 s.")
+
+
 @pytest.mark.parametrize(
     ("events", "recovered"),
     [

@@ -63,7 +63,7 @@ def butler(folder: Path, code: str, how: str = "wait") -> list[Any]:
     """Run a maid's code under a Butler of its own: what became of it, and of Butler's other children."""
     done = subprocess.run(
         [sys.executable, "-c", BUTLER, word(), code, how],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=30,
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -97,7 +97,7 @@ def test_what_a_stopped_keeper_watched_over_is_ended_with_it(tmp_path: Path) -> 
 
 HOP = """
 import os, sys, time
-end = time.monotonic() + 8
+end = time.monotonic() + 60
 while time.monotonic() < end:
     if os.fork():
         os._exit(0)
@@ -118,7 +118,7 @@ async def test_what_forks_and_ends_again_and_again_does_not_get_away(tmp_path: P
     launch = python_maid(tmp_path, code)
     began = time.monotonic()
     finished = await launcher_for(launch.maid, Settings(graces=QUICK)).run(launch, Notes())
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30
     assert [with_word(text) for _ in range(20)] == [[]] * 20
     assert finished.left_behind >= 4
 
@@ -153,7 +153,7 @@ async def test_a_stopped_keeper_goes_on_and_reports_before_it_would_be_killed(tm
     code = DAEMON.replace("WORD", text) + (
         "import signal\ndaemon(SLEEP, {})\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(600)"
     )
-    launch = python_maid(tmp_path, code, timeout=1.0)
+    launch = python_maid(tmp_path, code, timeout=2.0)
     finished = await launcher_for(launch.maid, Settings(graces=QUICK)).run(launch, Notes())
     wait_until(lambda: not with_word(text), "all of the maid is gone")
     assert finished.stopped is not None

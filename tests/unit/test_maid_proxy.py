@@ -294,7 +294,7 @@ async def test_an_agent_that_goes_away_ends_its_request_to_the_provider(provider
     async with way_to(provider.port) as way:
         async with way.agent.stream("POST", "/v1/chat/completions", json={}) as said:
             assert await anext(said.aiter_raw()) == b"data: 1\n\n"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await provider.gone.wait()
     assert way.trouble == []
     assert way.access.spent().output_tokens == 1

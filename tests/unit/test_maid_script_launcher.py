@@ -16,6 +16,7 @@ from butler.maids.launching.headless import Settings
 from butler.maids.launching.templates import fill_command
 from config.maid_types import Limits
 from tests.support.maid_processes import DAEMON, QUICK, Notes, launch_of, python_maid, with_mark, with_word, word
+from tests.support.polling import wait_until
 
 SETTINGS = Settings(graces=QUICK)
 
@@ -83,7 +84,7 @@ async def test_a_flood_ends_the_attempt_at_once_in_bounded_memory(tmp_path: Path
     assert 2_000_000 < finished.output_bytes < 2_000_000 + 1_000_000
     assert len(finished.stdout_tail) + len(finished.stderr_tail) < 20_000
     assert len(notes.events) < 10_000
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     assert psutil.Process().memory_info().rss - before < 60_000_000
 
 
@@ -103,15 +104,15 @@ def hanging(folder: Path, text: str, timeout: float = 20.0, silence: float = 20.
 
 async def test_the_wall_clock_ends_a_maid_with_all_its_grandchildren(tmp_path: Path) -> None:
     text = word()
-    finished = await run(hanging(tmp_path, text, timeout=1.0))
-    assert finished.stopped == Stop("timeout", "it took longer than 1 s")
+    finished = await run(hanging(tmp_path, text, timeout=2.0))
+    assert finished.stopped == Stop("timeout", "it took longer than 2 s")
     assert (finished.claim, with_word(text)) == ("started", [])
     assert finished.exit_code == -15
 
 
 async def test_silence_while_a_command_runs_is_a_foreground_hang(tmp_path: Path) -> None:
     text = word()
-    finished = await run(hanging(tmp_path, text, silence=1.0))
+    finished = await run(hanging(tmp_path, text, silence=2.0))
     assert finished.stopped is not None
     assert finished.stopped.failure_class == "hung_foreground"
     assert text in finished.stopped.detail
@@ -179,7 +180,7 @@ async def test_cancelling_kills_everything_before_it_is_raised_on(tmp_path: Path
     launch = hanging(tmp_path, text)
     running = asyncio.create_task(launcher_for(launch.maid, SETTINGS).run(launch, Notes(note)))
     await spoken.wait()
-    assert len(with_word(text)) == 4
+    wait_until(lambda: len(with_word(text)) == 4, "all four processes are seen")
     running.cancel()
     await asyncio.sleep(0)
     running.cancel()  # impatience changes nothing

@@ -65,7 +65,7 @@ async def test_text_arrives_in_pieces_and_whole(gateway: ModelGateway, model: Sc
         first.set()
 
     asking = asyncio.create_task(gateway.stream(USER, [TOOL], on_text))
-    await asyncio.wait_for(first.wait(), 5)
+    await asyncio.wait_for(first.wait(), 30)
     assert not asking.done()
     model.release("rest")
     reply = await asking
@@ -155,7 +155,7 @@ async def test_the_wait_the_endpoint_asks_for_is_kept(gateway: ModelGateway, mod
 
 async def test_a_wait_out_of_proportion_is_not_kept(gateway: ModelGateway, model: ScriptedModel) -> None:
     model.reply(status=429, retry_after="3600")
-    await asyncio.wait_for(gateway.stream(USER, [], lambda text: None), 5)
+    await asyncio.wait_for(gateway.stream(USER, [], lambda text: None), 30)
 
 
 @pytest.mark.parametrize(
@@ -227,10 +227,10 @@ async def test_a_refused_token_is_not_tried_on_the_fallback(make_gateway: MakeGa
 async def test_silence_before_the_first_token_is_tried_again(make_gateway: MakeGateway, model: ScriptedModel) -> None:
     model.reply(hang=True)
     notices: list[str] = []
-    reply = await make_gateway(timeout=0.3).stream(USER, [], lambda text: None, notices.append)
+    reply = await make_gateway(timeout=1.0).stream(USER, [], lambda text: None, notices.append)
     assert reply.text
     assert len(model.requests()) == 2
-    assert notices == ["The model has been silent for 0.3 s; asking it once more."]
+    assert notices == ["The model has been silent for 1 s; asking it once more."]
 
 
 async def test_silence_is_waited_for_twice_and_the_whole_wait_is_told(
@@ -239,7 +239,7 @@ async def test_silence_is_waited_for_twice_and_the_whole_wait_is_told(
     model.reply(hang=True, times=0)
     failed = await failure_of(make_gateway(timeout=0.4))
     told = float(failed.detail.removeprefix("The model did not answer within ").split(" s")[0])
-    assert 0.8 <= told < 5
+    assert 0.8 <= told < 30
     assert len(model.requests()) == 2
 
 
@@ -247,8 +247,8 @@ async def test_silence_in_mid_answer_is_a_failure_with_what_had_come(
     make_gateway: MakeGateway, model: ScriptedModel
 ) -> None:
     model.reply(text="one two three", hold_after=[[2, "never"]], times=0)
-    failed = await failure_of(make_gateway(timeout=0.3))
-    assert "fell silent for 0.3 s" in failed.detail
+    failed = await failure_of(make_gateway(timeout=1.0))
+    assert "fell silent for 1 s" in failed.detail
     assert failed.partial.startswith("one")
     assert len(model.requests()) == 1
 
@@ -256,8 +256,8 @@ async def test_silence_in_mid_answer_is_a_failure_with_what_had_come(
 async def test_the_time_out_bounds_each_silence_and_not_the_whole(
     make_gateway: MakeGateway, model: ScriptedModel
 ) -> None:
-    model.reply(tokens=20, gap=0.05)
-    reply = await make_gateway(timeout=0.5).stream(USER, [], lambda text: None)
+    model.reply(tokens=30, gap=0.05)
+    reply = await make_gateway(timeout=1.0).stream(USER, [], lambda text: None)
     assert reply.finish_reason == "stop"
 
 
@@ -272,12 +272,12 @@ async def test_cancelling_closes_the_connection_to_the_provider(gateway: ModelGa
     model.reply(tokens=50, hold_after=[[2, "never"]])
     first = asyncio.Event()
     asking = asyncio.create_task(gateway.stream(USER, [], lambda text: first.set()))
-    await asyncio.wait_for(first.wait(), 5)
+    await asyncio.wait_for(first.wait(), 30)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     await asyncio.to_thread(
-        wait_until, lambda: model.requests()[0]["state"] == "disconnected", "the provider saw us go", 5
+        wait_until, lambda: model.requests()[0]["state"] == "disconnected", "the provider saw us go"
     )
 
 

@@ -58,7 +58,7 @@ def check(stream: list[Event]) -> None:
 
 
 async def within(awaitable: Any) -> Any:
-    return await asyncio.wait_for(awaitable, 10)
+    return await asyncio.wait_for(awaitable, 30)
 
 
 async def test_a_stream_begins_with_run_and_ends_with_end() -> None:

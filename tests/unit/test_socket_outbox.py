@@ -83,7 +83,7 @@ async def test_who_can_wait_goes_on_once_there_is_room() -> None:
     assert not waiting.done()
     for _ in range(2):
         await outbox.next()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 30)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["token", "control", "take"])), max_size=40))

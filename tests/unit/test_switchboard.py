@@ -38,7 +38,7 @@ async def begun(board: Switchboard, one: Directive, within: float = 5.0) -> asyn
 
 
 async def soon(work: Awaitable[Any]) -> Any:
-    return await asyncio.wait_for(work, 2)
+    return await asyncio.wait_for(work, 30)
 
 
 async def test_an_answer_reaches_the_command_that_it_names() -> None:
