@@ -11,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -155,9 +155,14 @@ class ThreadedSaver(AsyncSqliteSaver):
 Saver = TypeVar("Saver", bound=ThreadedSaver)
 
 
-@asynccontextmanager
-async def open_checkpoints(path: Path, kind: type[Saver] = ThreadedSaver) -> AsyncIterator[Saver]:  # type: ignore[assignment]
+def open_checkpoints(path: Path) -> AbstractAsyncContextManager[ThreadedSaver]:
     """Open the checkpoint file; a foreign lock on it is waited for."""
+    return open_saver(path, ThreadedSaver)
+
+
+@asynccontextmanager
+async def open_saver(path: Path, kind: type[Saver]) -> AsyncIterator[Saver]:
+    """The same with a saver of another kind."""
     async with aiosqlite.connect(path, timeout=LOCK_WAIT_SECONDS) as connection:
         await AsyncSqliteSaver(connection).setup()
         saver = kind(connection, path)

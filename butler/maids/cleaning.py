@@ -53,7 +53,8 @@ class Cleaning:
     async def tidy(self, run_id: str) -> None:
         """Clean up after the tasks of a run that has ended; costs next to nothing where no task has a folder."""
         records = any(project.session_logs_dir for project in self.means.desk.projects)
-        if not records and not (self.means.folder.is_dir() and await asyncio.to_thread(self._folders)):
+        folders = await asyncio.to_thread(self._folders) if self.means.folder.is_dir() else []
+        if not records and not folders:
             return
         for run in await self._database.read(partial(store.of_run, run_id=run_id)):
             if run.is_over:

@@ -18,7 +18,7 @@ from butler.storage.migrate import migrate
 from config.environment import read_environment
 from config.settings import load_settings
 from graph.build import build_graph
-from graph.persistence import open_checkpoints
+from graph.persistence import open_saver
 from graph.studio import StudioSaver
 from nodes.context import Faculties
 from service.auth import ensure_owner
@@ -54,7 +54,7 @@ async def checkpoints() -> AsyncIterator[StudioSaver]:
         for model in (faculties.model, faculties.compactor):
             if model is not None:
                 stack.push_async_callback(model.aclose)
-        saver = await stack.enter_async_context(open_checkpoints(settings.data_dir / "checkpoints.db", StudioSaver))
+        saver = await stack.enter_async_context(open_saver(settings.data_dir / "checkpoints.db", StudioSaver))
         brain = StudioBrain(build_graph().compile(checkpointer=saver), saver, faculties, database)
         saver.turns = StudioTurns(brain, faculties, database, settings)
         listing = asyncio.create_task(list_threads(database))

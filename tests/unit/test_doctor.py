@@ -262,12 +262,12 @@ def test_as_json_each_finding_has_part_state_detail_and_what_to_do(
     assert run(["doctor", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["ok"] is True
-    assert all(one.keys() == {"part", "state", "detail", "do"} for one in answer["findings"])
-    parts = {one["part"] for one in answer["findings"]}
+    assert all(one.keys() == {"name", "state", "detail", "do"} for one in answer["items"])
+    parts = {one["name"] for one in answer["items"]}
     assert parts >= {"configuration", "data directory", "database", "disk", "notifications", "model", "server"}
     assert parts >= {"traces", "clock", "versions", "studio"}
     (tmp_path / ".butler").mkdir(mode=0o755)
     assert run(["doctor", "--json"]) == 5
     answer = json.loads(capsys.readouterr().out)
-    assert [one["part"] for one in answer["findings"] if one["state"] == "bad"] == ["data directory"]
+    assert [one["name"] for one in answer["items"] if one["state"] == "bad"] == ["data directory"]
     assert answer["ok"] is False
