@@ -63,5 +63,5 @@ def decided(value: Json, in_part: bool) -> Answer:
 
 
 def refused(error: ButlerError) -> Answer:
-    """A refusal, with the code that it has on every face."""
-    return Answer({"code": error.code, "status": error.status, "detail": error.detail, **error.extras}, is_error=True)
+    """A refusal, with the code that it has on every face. Without the number of HTTP: `status` means other things."""
+    return Answer({"code": error.code, "detail": error.detail, **error.extras}, is_error=True)

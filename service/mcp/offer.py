@@ -49,8 +49,16 @@ def _object(required: tuple[str, ...], **properties: Json) -> Json:
 
 
 def _answer(required: tuple[str, ...], **properties: Json) -> Json:
-    """What comes back; it may have more members than are named here."""
-    return {"type": "object", "properties": properties, "required": list(required)}
+    """What comes back, or why nothing does: some clients hold errors against the schema too.
+
+    Both may have more members than are named here.
+    """
+    code = {"type": "string", "description": "Of a refusal (isError): stable, the same as over HTTP."}
+    return {
+        "type": "object",
+        "properties": {**properties, "code": code, "detail": {"type": "string", "description": "Of a refusal."}},
+        "anyOf": [{"required": list(required)}, {"required": ["code", "detail"]}],
+    }
 
 
 def _text(description: str, most: int = 200, least: int = 1) -> Json:
@@ -65,7 +73,13 @@ _APPROVAL: Json = {
     "type": "object",
     "description": "A pending or decided action: tool, whole args, reason, rule, risk, fingerprint, "
     "allowed_decisions, status, decision, execution.",
-    "properties": {"action_id": _ID, "code": _ID, "tool": _ID, "args": {"type": "object"}, "status": _ID},
+    "properties": {
+        "action_id": _ID,
+        "code": {"type": ["string", "null"]},
+        "tool": _ID,
+        "args": {"type": "object"},
+        "status": _ID,
+    },
     "required": ["action_id", "code", "tool", "args", "status", "fingerprint"],
 }
 _APPROVALS: Json = {"type": "array", "items": _APPROVAL}

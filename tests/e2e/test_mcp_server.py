@@ -158,7 +158,7 @@ def test_a_decision_comes_once_and_on_what_was_shown(owner: Client) -> None:
     assert stale["code"] == "stale_decision"
     tool(owner, "approvals_decide", action_id=action_id, decision="reject", reason="no")
     late = refusal(owner, "approvals_decide", action_id=action_id, decision="approve")
-    assert (late["code"], late["status"]) == ("already_decided", 409)
+    assert late["code"] == "already_decided"
     assert (late["decision"]["decision"], late["decision"]["via"], late["decision"]["by"]) == ("reject", "mcp", "owner")
 
 
@@ -178,7 +178,7 @@ def test_a_member_delegates_and_talks_and_approves_nothing(shop: MaidShop, owner
     )
     for decision in ("approve", "reject"):
         told = refusal(mia, "approvals_decide", action_id=action_id, decision=decision)
-        assert (told["code"], told["status"]) == ("not_an_approver", 403)
+        assert told["code"] == "not_an_approver"
     assert via(owner, action_id, "attempt_refused") == ["mcp", "mcp"]
     begun = tool(mia, "delegate", intent="format", instruction="good work")
     when_task(mia, begun["maid_run_id"], "waiting_approval")
@@ -363,4 +363,4 @@ def test_what_has_no_finished_work_has_nothing_to_accept(owner: Client) -> None:
     begun = tool(owner, "delegate", intent="format", instruction="nothing at all")
     when_task(owner, begun["maid_run_id"], "failed")
     told = refusal(owner, "session_complete", maid_run_id=begun["maid_run_id"], decision="approve")
-    assert (told["code"], told["status"]) == ("not_parked", 409)
+    assert told["code"] == "not_parked"

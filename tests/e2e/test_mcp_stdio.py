@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client as McpClient
 
 from tests.support.client import Client, Json
+from tests.support.forks import Forked, mother
 from tests.support.mcp_calls import rpc
 from tests.support.orders import call, fresh
 from tests.support.server import ROOT, ButlerServer, MakeButler
@@ -25,25 +26,30 @@ class Wire:
     """A started `butler mcp`, spoken to line by line."""
 
     def __init__(self, server: ButlerServer) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "service.cli", "mcp"], cwd=server.home, env=server.env, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        (theirs_in, ours_in), (ours_out, theirs_out) = os.pipe(), os.pipe()
+        with (server.home / "mcp-stderr.log").open("a") as errors:
+            argv = ["-m", "service.cli", "mcp"]
+            pid, status = mother().start(
+                argv, server.home, server.env, stdin=theirs_in, stdout=theirs_out, stderr=errors.fileno()
+            )
+        for end in (theirs_in, theirs_out):
+            os.close(end)
+        self.into, self.out = os.fdopen(ours_in, "w"), os.fdopen(ours_out)
+        self.process = Forked(pid, status, None)
         self._number = 0
 
     def ask(self, method: str, params: Json | None = None) -> Json:
         """One request; gives its whole answer, which has to be the next line."""
         self._number += 1
         self.send({"id": self._number, "method": method, "params": params or {}})
-        answer: Json = json.loads(_pipe(self.process.stdout).readline())
+        answer: Json = json.loads(self.out.readline())
         assert answer["id"] == self._number, answer
         return answer
 
     def send(self, message: Json) -> None:
         """One message."""
-        pipe = _pipe(self.process.stdin)
-        pipe.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        pipe.flush()
+        self.into.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.into.flush()
 
     def begin(self) -> None:
         """The handshake."""
@@ -56,11 +62,6 @@ class Wire:
         return result
 
 
-def _pipe(pipe: IO[str] | None) -> IO[str]:
-    assert pipe is not None
-    return pipe
-
-
 @pytest.fixture
 def server(make_butler: MakeButler) -> ButlerServer:
     return make_butler()
@@ -71,8 +72,9 @@ def wire(server: ButlerServer) -> Iterator[Wire]:
     made = Wire(server)
     yield made
     made.process.kill()
-    with made.process:  # closes the pipes and waits
-        pass
+    made.process.wait(10)
+    made.into.close()
+    made.out.close()
 
 
 def test_it_answers_before_the_server_runs_and_works_once_it_does(server: ButlerServer, wire: Wire) -> None:
@@ -89,9 +91,9 @@ def test_it_answers_before_the_server_runs_and_works_once_it_does(server: Butler
     outside = wire.tool("chat", message="hello", more=1)
     assert outside["isError"] and outside["structuredContent"]["code"] == "invalid_request"
     assert "no tool" in wire.ask("tools/call", {"name": "rm"})["error"]["message"]
-    _pipe(wire.process.stdin).close()
+    wire.into.close()
     assert wire.process.wait(10) == 0
-    assert _pipe(wire.process.stdout).read() == ""
+    assert wire.out.read() == ""
 
 
 def hello(wire: Wire, owner: Client) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+from jsonschema import Draft202012Validator
 
+from service.mcp.offer import OFFERS
 from tests.support.client import Client, Json
+
+ANSWERS = {offer.name: offer.answer for offer in OFFERS}
 
 
 def rpc(client: Client, method: str, params: Json | None = None, **headers: str) -> httpx.Response:
@@ -38,4 +42,6 @@ def called(client: Client, name: str, arguments: Any) -> Json:
     answer = response.json()
     assert answer["id"] == 7 and "error" not in answer, answer
     result: Json = answer["result"]
+    # Refusals as well: the client in TypeScript looks at both.
+    Draft202012Validator(ANSWERS[name]).validate(result["structuredContent"])
     return result
