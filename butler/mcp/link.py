@@ -14,9 +14,8 @@ from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
-    CONNECTION_CLOSED,
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     REQUEST_TIMEOUT,
     UNSUPPORTED_PROTOCOL_VERSION,
     Implementation,
@@ -39,7 +38,7 @@ from butler.mcp.limits import (
 )
 from butler.mcp.listing import all_tools
 from butler.mcp.pipe import Streams, pipe
-from butler.mcp.reasons import NEWER, Refused, answered, plain, said
+from butler.mcp.reasons import NEWER, Refused, answered, has_ended, plain, said
 from butler.mcp.results import failure, tool_result
 from butler.mcp.trouble import Trouble
 from butler.mcp.wire import wire
@@ -78,6 +77,8 @@ class Link:
         self._dispatcher: JSONRPCDispatcher[Any] | None = None
         self._version = ""
         self._hung = 0
+        self._doubted = False
+        """A call got no answer, and nothing was heard since."""
         self._running = 0
         self._told = Trouble()
         self._failures = 0
@@ -216,7 +217,7 @@ class Link:
         self._failures += self.state != "connected"
         self.state = "down"
         self._failed_at = anyio.current_time()
-        self._hung = 0
+        self._hung, self._doubted = 0, False
         self._settled.set()
 
     def _begin_again(self) -> None:
@@ -261,18 +262,15 @@ class Link:
             changed = "no longer offers this tool" if now is None else "has just defined this tool anew"
             return failure(name, f"Not run: the server {changed}. Look at its tools before you call again")
         self._running += 1
+        until = anyio.current_time() + seconds - 0.01
         try:
             # The session's own limit begins after the message is on its way, this one at once.
             with anyio.fail_after(seconds + 1):
                 raw = await self._ask("tools/call", {"name": offer.name, "arguments": invocation.args}, seconds)
         except MCPError as error:
-            if error.error.code == REQUEST_TIMEOUT:
-                return self._no_answer()
-            if error.error.code == CONNECTION_CLOSED:
-                return failure(name, f"The connection to the server ended before an answer; {_UNKNOWN}")
-            if self._forgotten(error):
-                return failure(name, "Not run: the server has ended the session; it is begun anew, so call again")
-            return failure(name, "The call failed", said(error))
+            # Servers have another meaning for the same number.
+            late = error.error.code == REQUEST_TIMEOUT and anyio.current_time() >= until
+            return self._no_answer() if late else self._failed(error)
         except TimeoutError:
             return self._no_answer()
         except (RuntimeError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
@@ -283,24 +281,49 @@ class Link:
                 self._wake.set()
         return await asyncio.to_thread(tool_result, name, raw, offer.fits)
 
+    def _failed(self, error: MCPError) -> ToolResult:
+        """An error in place of an answer; where it is not the tool's, what became of the call is not known."""
+        name, code, status = self.definition.name, error.error.code, self._told.status
+        if self._forgotten(error):
+            return failure(name, "Not run: the server has ended the session; it is begun anew, so call again")
+        if has_ended(error) or status >= 400:
+            self._doubted = self._relist = True
+            self._wake.set()
+        if has_ended(error):
+            return failure(name, f"The connection to the server ended before an answer; {_UNKNOWN}")
+        if code == PARSE_ERROR:
+            return failure(name, f"The server's answer can't be read; {_UNKNOWN}", said(error))
+        if status >= 500:
+            return failure(name, f"The server answers {status}; {_UNKNOWN}", said(error))
+        return failure(name, "The call failed", said(error))
+
     async def _answers(self) -> bool:
-        """Whether a server at an address still knows this session; asked only after a while of silence."""
-        if self.definition.url is None or anyio.current_time() - self._heard_at < IDLE_SECONDS:
+        """Whether the server is still there; asked only after a while of silence, or a call without an answer."""
+        program = self.definition.url is None
+        # A program that does one thing after the other may be busy with another call.
+        doubted = self._doubted and not self._running
+        if not doubted and (program or anyio.current_time() - self._heard_at < IDLE_SECONDS):
             return True
         try:
             with anyio.fail_after(PING_SECONDS):
-                await self._ask("ping", {}, None)
+                # Some programs do not know of pings; whoever has tools can name them.
+                await self._ask("tools/list" if program else "ping", {}, None)
+            there = True
         except MCPError as error:
-            return error.error.code != CONNECTION_CLOSED and not self._forgotten(error)
+            bad = self._told.status >= 400 and error.error.code != METHOD_NOT_FOUND
+            there = not (bad or has_ended(error))
         except TimeoutError:
-            return True  # It may be busy; the call has its own time.
+            there = not program  # One at an address may be busy; the call has its own time.
         except (RuntimeError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return False
-        return True
+            there = False
+        if not there:
+            self._told.note("it has ended the session" if self._told.status else self._told.broken or _NOT_THERE)
+            self._told.over()
+        return there
 
     def _forgotten(self, error: MCPError) -> bool:
         """Whether the server does not know the session any more; then it is ended here too."""
-        gone = self._told.status == HTTPStatus.NOT_FOUND and error.error.code == INVALID_REQUEST
+        gone = self._told.status == HTTPStatus.NOT_FOUND and error.error.code != METHOD_NOT_FOUND
         if gone:
             self._told.note("it has ended the session")
             self._told.over()
@@ -309,6 +332,8 @@ class Link:
     def _no_answer(self) -> ToolResult:
         if self.definition.url is not None:
             self._hung += 1
+        else:
+            self._doubted = True
         return failure(self.definition.name, f"No answer within {self.definition.timeout:g} s; {_UNKNOWN}")
 
     async def _ask(self, method: str, params: Json, seconds: float | None) -> Json:
@@ -319,10 +344,12 @@ class Link:
             options["timeout"] = seconds
         answer = await self._dispatcher.send_raw_request(method, params, options)
         self._heard_at = anyio.current_time()
+        self._doubted = False
         return answer
 
 
 _UNKNOWN = "whether it was carried out is unknown, and it is not repeated"
+_NOT_THERE = "it answered nothing any more"
 
 
 async def _no_roots(context: ClientRequestContext) -> ListRootsResult:

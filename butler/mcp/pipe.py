@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
 from butler.mcp.limits import MOST_MESSAGE, Bucket, Flood
 from butler.mcp.lines import Lines, TooLong
@@ -163,9 +163,7 @@ def _message(line: bytes | TooLong, bucket: Bucket) -> JSONRPCMessage | None:
     if isinstance(line, TooLong):
         if line.request_id is None:
             return None
-        said = ErrorData(
-            code=INTERNAL_ERROR, message=f"its answer has {line.size} bytes, over {MOST_MESSAGE >> 20} MiB"
-        )
+        said = ErrorData(code=PARSE_ERROR, message=f"its answer has {line.size} bytes, over {MOST_MESSAGE >> 20} MiB")
         return JSONRPCError(jsonrpc="2.0", id=line.request_id, error=said)
     try:
         message: JSONRPCMessage = jsonrpc_message_adapter.validate_json(line, by_name=False)

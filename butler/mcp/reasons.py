@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
 
 from butler.mcp.trouble import Trouble
 from config.mcp_file import McpServerDefinition
 
 NEWER = "it speaks only a version of MCP that Butler does not know yet"
+
+
+CLOSED = "Connection closed"
+"""How the SDK's error for a connection that has ended begins; its number is one that servers use for anything."""
 
 
 class Refused(Exception):
@@ -17,6 +22,11 @@ class Refused(Exception):
 def said(error: MCPError) -> str:
     """The server's own words about an error."""
     return f"{error.error.message[:1000]} (code {error.error.code})"
+
+
+def has_ended(error: MCPError) -> bool:
+    """Whether this is no answer of the server, but the end of the connection or of its stream."""
+    return error.error.code == CONNECTION_CLOSED and error.error.message.startswith((CLOSED, "SSE stream "))
 
 
 def plain(error: BaseException, told: Trouble, definition: McpServerDefinition) -> str:
@@ -31,7 +41,7 @@ def plain(error: BaseException, told: Trouble, definition: McpServerDefinition) 
         seconds = definition.startup_timeout
         return f"it did not name its tools within {seconds:g} s; does it speak MCP? A slow one needs 'startup_timeout'"
     if isinstance(error, MCPError):
-        return f"it answers with the error {error.error.code}"
+        return told.broken or f"it answers with the error {error.error.code}"
     if isinstance(error, (OSError, Refused)):
         return str(error)[:500]
     return f"it does not speak MCP as Butler knows it ({type(error).__name__})"

@@ -13,7 +13,9 @@ class Trouble:
         self.words = ""
         """What the server last said of itself; only for people who keep it, never for a model."""
         self.status = 0
-        """The last HTTP status of 400 and above."""
+        """The HTTP status of the last answer, if it was 400 or above."""
+        self.broken = ""
+        """What was wrong with the last answer, or why none came, in Butler's words."""
         self.ended = asyncio.Event()
 
     def note(self, why: str) -> None:

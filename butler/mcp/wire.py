@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,9 +12,11 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
 from butler.mcp.limits import MOST_MESSAGE, Bucket, Flood
 from butler.mcp.pipe import Streams
+from butler.mcp.reasons import CLOSED
 from butler.mcp.trouble import Trouble
 from config.mcp_file import McpServerDefinition
 
@@ -21,6 +24,8 @@ _METHOD = re.compile(rb'"method"\s*:\s*"(notifications/)?')
 CONNECT_SECONDS = 10.0
 ASIDE_SECONDS = 5.0
 """For what no call waits for: notifications, and taking leave."""
+LISTEN_PAUSE = 1.0
+"""Seconds between two openings of a stream, whatever the server asks for."""
 
 
 @asynccontextmanager
@@ -76,31 +81,65 @@ async def wire(definition: McpServerDefinition, told: Trouble) -> AsyncIterator[
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Notes bad answers, and ends those that are too large or too late."""
+    """Ends answers that are too large or too late. What goes wrong with one request is the answer to that request.
+
+    An error raised here would end the session, and with it every other call that is under way.
+    """
 
     def __init__(self, told: Trouble) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
         self._told = told
+        self._listened_at = float("-inf")
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        if request.method == "DELETE" or (request.method == "POST" and _is_aside(request.content)):
+        aside = request.method == "POST" and _is_aside(request.content)
+        if aside or request.method == "DELETE":
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), ASIDE_SECONDS)
+        if request.method == "GET":
+            await self._calm()
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError as error:
-            self._told.note(f"{request.url.host}: {str(error) or type(error).__name__}")
-            raise
-        if response.status_code >= 400 and request.method == "POST":
-            self._told.status = response.status_code
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            if request.method != "POST":
+                raise
+            if aside:
+                return httpx2.Response(202, request=request)  # Nobody waits for it; the next call finds out.
+            self._told.broken = f"{request.url.host}: {str(error) or type(error).__name__}"
+            return _instead(request, CONNECTION_CLOSED, f"{CLOSED}: {self._told.broken}")
+        if request.method == "POST" and not aside and (fault := self._fault(response)):
             await response.aclose()
-            raise httpx2.RemoteProtocolError("it packed its answer, which nobody asked for")
+            self._told.broken = fault
+            return _instead(request, PARSE_ERROR, fault)
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream))
         return response
 
+    async def _calm(self) -> None:
+        """A server may end its stream and have it opened again, but not without end."""
+        left = self._listened_at + LISTEN_PAUSE - anyio.current_time()
+        self._listened_at = max(anyio.current_time(), self._listened_at + LISTEN_PAUSE)
+        await anyio.sleep(max(0.0, left))
+
+    def _fault(self, response: httpx2.Response) -> str:
+        """What keeps an answer from being one; empty where it is for the session to read."""
+        status, kind = response.status_code, response.headers.get("content-type", "").lower()
+        self._told.status = status if status >= 400 else 0
+        self._told.broken = "it redirects to another place, which is not followed: correct 'url'" if (
+            300 <= status < 400) else ""  # fmt: skip
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            return "it packed its answer, which nobody asked for"
+        if 200 <= status < 300 and not kind.startswith(("application/json", "text/event-stream")):
+            return "it answers with something else than JSON: is 'url' the address of a streamable HTTP endpoint?"
+        return ""
+
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _instead(request: httpx2.Request, code: int, message: str) -> httpx2.Response:
+    error = {"code": code, "message": message}
+    asked = json.loads(request.content)["id"]
+    return httpx2.Response(200, json={"jsonrpc": "2.0", "id": asked, "error": error}, request=request)
 
 
 def _is_aside(content: bytes) -> bool:
@@ -115,11 +154,15 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for part in self._inner:
-            size += len(part)
-            if size > MOST_MESSAGE:
-                raise httpx2.StreamError(f"its answer has over {MOST_MESSAGE >> 20} MiB")
-            yield part
+        try:
+            async for part in self._inner:
+                size += len(part)
+                if size > MOST_MESSAGE:
+                    raise httpx2.StreamError(f"its answer has over {MOST_MESSAGE >> 20} MiB")
+                yield part
+        except httpx2.TransportError as error:
+            # As this it is the end of the answer alone.
+            raise httpx2.StreamError(f"its answer broke off ({type(error).__name__})") from error
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -69,6 +69,11 @@ def called(request: Any) -> None:
     done: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if MODE == "hang" or (MODE == "hang-once" and text == "hang"):
         return
+    if MODE == "stuck" and text == "stuck":
+        time.sleep(3600)
+    if MODE == "errors":
+        out({"jsonrpc": "2.0", "id": request["id"], "error": {"code": int(text), "message": "no such user"}})
+        return
     if MODE == "die" and text == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if MODE == "huge" and text == "huge":

@@ -101,6 +101,7 @@ class Liar(ThreadingHTTPServer):
         self.mode = mode
         self.calls = 0
         self.begun = 0
+        self.opened = 0
         self.headers: list[dict[str, str]] = []
         self.let_go = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/mcp"
@@ -114,17 +115,28 @@ class Answers(BaseHTTPRequestHandler):
         """Says nothing."""
 
     def do_GET(self) -> None:
-        self.reply(405, b"", "text/plain")
+        self.server.opened += 1
+        if self.server.mode == "reopens":
+            return self.reply(200, b"retry: 0\n\n", "text/event-stream")
+        return self.reply(405, b"", "text/plain")
 
-    do_DELETE = do_GET
+    def do_DELETE(self) -> None:
+        self.reply(405, b"", "text/plain")
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.headers.append({key.lower(): value for key, value in self.headers.items()})
         mode, method = self.server.mode, body.get("method")
+        if method is None or method.startswith("notifications/"):
+            return self.reply(202, b"", "application/json")
         if mode == "forgets" and method == "tools/call" and self.server.calls == 0:
             self.server.calls += 1
             return self.reply(404, b"no such session", "text/plain")
+        if mode == "forgets-in-json" and method == "tools/call" and self.server.calls == 0:
+            self.server.calls += 1
+            return self.refusal(404, -32001, "Session not found")
+        if mode == "wants-a-session" and self.server.begun == 1 and method in ("ping", "tools/call"):
+            return self.refusal(400, -32000, "Bad Request: No valid session ID provided")
         if mode in ("401", "404"):
             return self.reply(int(mode), b"no", "text/plain")
         if mode == "elsewhere":
@@ -133,8 +145,6 @@ class Answers(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return None
-        if method is None or method.startswith("notifications/"):
-            return self.reply(202, b"", "application/json")
         if method == "initialize":
             self.server.begun += 1
             info = {"name": "liar", "version": "1"}
@@ -144,6 +154,8 @@ class Answers(BaseHTTPRequestHandler):
         if method == "tools/list":
             schema = {"type": "object", "properties": {}}
             return self.result(body, {"tools": [{"name": "go", "inputSchema": schema}]})
+        if method == "ping":
+            return self.result(body, {})
         self.server.calls += 1
         return self.misbehave(body, mode)
 
@@ -163,6 +175,18 @@ class Answers(BaseHTTPRequestHandler):
                 self.reply(500, b"trouble", "text/plain")
             case "hang":
                 self.server.let_go.wait(20)
+            case "breaks-off":
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", "1000")
+                self.end_headers()
+                self.wfile.write(b"{")
+                self.close_connection = True
+            case "hangs-up":
+                self.close_connection = True
+            case "one-hangs-up":
+                self.server.let_go.wait(20)
+                self.result(body, fine)
             case "endless":
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")
@@ -175,8 +199,14 @@ class Answers(BaseHTTPRequestHandler):
                         self.wfile.write(f"event: message\ndata: {line}\n\n".encode())
                 except OSError:
                     self.close_connection = True
+            case _ if mode == "one-hangs-up" and self.server.calls == 2:
+                self.close_connection = True
             case _:
                 self.result(body, fine)
+
+    def refusal(self, status: int, code: int, message: str) -> None:
+        text = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}})
+        self.reply(status, text.encode(), "application/json")
 
     def result(self, body: dict[str, Any], result: dict[str, Any], **headers: str) -> None:
         text = json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": result})
@@ -205,14 +235,42 @@ def liar(request: pytest.FixtureRequest) -> Iterator[Liar]:
     thread.join(5)
 
 
-@pytest.mark.parametrize("liar", ["huge", "packed", "no-json", "html", "500", "hang", "endless"], indirect=True)
-async def test_an_answer_that_is_none_costs_its_call_and_the_next_is_answered(liar: Liar, tmp_path: Path) -> None:
-    async with bench(at(liar.url, timeout=0.5), data=tmp_path) as house:
+@pytest.mark.parametrize(
+    "liar",
+    ["huge", "packed", "no-json", "html", "500", "hang", "endless", "breaks-off", "hangs-up"],
+    indirect=True,
+)
+async def test_an_answer_that_is_none_leaves_it_open_what_was_done_and_the_next_call_is_answered(
+    liar: Liar, tmp_path: Path
+) -> None:
+    async with bench(at(liar.url, timeout=1.0), data=tmp_path) as house:
         first = await house.result("far__go")
-        assert first.is_error
+        assert first.is_error and "whether it was carried out is unknown" in json.loads(first.text)["error"]
         told = await house.call("far__go")
         assert told.get("untrusted_result") == "fine", told
         assert liar.calls == 2
+
+
+@pytest.mark.parametrize("liar", ["one-hangs-up"], indirect=True)
+async def test_a_connection_that_breaks_in_one_call_costs_no_other_call(liar: Liar, tmp_path: Path) -> None:
+    async with bench(at(liar.url, timeout=20.0), data=tmp_path) as house:
+        beside = asyncio.create_task(house.call("far__go"))
+        async with asyncio.timeout(5):
+            while not liar.calls:  # noqa: ASYNC110 - another thread sets no event
+                await asyncio.sleep(0.01)
+        told = await asyncio.wait_for(house.call("far__go"), 5)
+        assert "ended before an answer" in told["error"]
+        liar.let_go.set()
+        assert (await beside)["untrusted_result"] == "fine"
+        assert liar.begun == 1
+
+
+@pytest.mark.parametrize("liar", ["reopens"], indirect=True)
+async def test_a_stream_that_ends_at_once_is_not_opened_again_without_end(liar: Liar, tmp_path: Path) -> None:
+    async with bench(at(liar.url), data=tmp_path) as house:
+        for _ in range(30):
+            assert (await house.call("far__go"))["untrusted_result"] == "fine"
+        assert liar.opened <= 2
 
 
 @pytest.mark.parametrize(
@@ -220,7 +278,7 @@ async def test_an_answer_that_is_none_costs_its_call_and_the_next_is_answered(li
     [
         ("401", "it answers 401: correct what 'headers' send"),
         ("404", "it answers 404: is 'url' the address of a streamable HTTP endpoint?"),
-        ("elsewhere", "it answers with the error -32600"),
+        ("elsewhere", "it redirects to another place, which is not followed: correct 'url'"),
     ],
     indirect=["liar"],
 )
@@ -239,7 +297,7 @@ async def test_the_headers_of_the_entry_go_with_every_request(liar: Liar, tmp_pa
     assert {one["accept-encoding"] for one in liar.headers} == {"identity"}
 
 
-@pytest.mark.parametrize("liar", ["forgets"], indirect=True)
+@pytest.mark.parametrize("liar", ["forgets", "forgets-in-json"], indirect=True)
 async def test_a_call_to_a_forgotten_session_is_not_sent_again_and_the_session_is_begun_anew(
     liar: Liar, tmp_path: Path
 ) -> None:
@@ -248,6 +306,14 @@ async def test_a_call_to_a_forgotten_session_is_not_sent_again_and_the_session_i
         assert liar.calls == 1
         assert (await house.call("far__go"))["untrusted_result"] == "fine"
         assert (liar.calls, liar.begun) == (2, 2)
+
+
+@pytest.mark.parametrize("liar", ["wants-a-session"], indirect=True)
+async def test_a_server_that_wants_another_session_gets_one_before_the_next_call(liar: Liar, tmp_path: Path) -> None:
+    async with bench(at(liar.url), data=tmp_path) as house:
+        assert "No valid session" in (await house.call("far__go"))["untrusted_error"]
+        assert (await house.call("far__go"))["untrusted_result"] == "fine"
+        assert (liar.calls, liar.begun) == (1, 2)
 
 
 async def test_an_address_where_nobody_listens_is_down(tmp_path: Path) -> None:

@@ -52,6 +52,17 @@ async def test_a_server_that_hangs_costs_its_call_and_answers_the_next(tmp_path:
         assert (await house.call("srv__echo", text="after"))["untrusted_result"] == "after"
 
 
+async def test_a_program_that_is_stuck_in_a_call_is_started_again_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("butler.mcp.link.PING_SECONDS", 0.3)
+    log = tmp_path / "log"
+    async with bench(raw("stuck", log=log, timeout=0.3), data=tmp_path) as house:
+        assert "No answer within 0.3 s" in (await house.call("srv__echo", text="stuck"))["error"]
+        assert (await house.call("srv__echo", text="next"))["untrusted_result"] == "next"
+        assert log.read_text().splitlines() == ["called stuck", "called next"]
+
+
 async def test_a_call_that_is_cancelled_ends_at_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with bench(raw("hang", log=log, timeout=60.0), data=tmp_path) as house:
@@ -72,6 +83,13 @@ async def test_a_server_that_dies_in_a_call_is_started_again_for_the_next_and_th
         assert "ended before an answer" in told["error"] and "not repeated" in told["error"]
         assert (await house.call("srv__echo", text="next"))["untrusted_result"] == "next"
         assert log.read_text().split("\n") == ["called die", "called next", ""]
+
+
+@pytest.mark.parametrize("code", [-32000, -32001, -32600, -32603, 1])
+async def test_an_error_of_the_server_is_told_in_its_words_whatever_its_number(tmp_path: Path, code: int) -> None:
+    async with bench(raw("errors"), data=tmp_path) as house:
+        told = await house.call("srv__echo", text=str(code))
+        assert told["error"] == "The call failed." and told["untrusted_error"] == f"no such user (code {code})"
 
 
 async def test_an_answer_that_is_too_large_costs_its_call_alone(tmp_path: Path) -> None:
