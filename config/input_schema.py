@@ -24,6 +24,10 @@ def schema_faults(schema: dict[str, Any]) -> list[str]:
     faults = []
     if schema.get("type") != "object":
         faults.append("must have 'type: object'")
+    keys = set(_keywords(schema))
+    if {"unevaluatedProperties", "patternProperties"} <= keys:
+        # Names are then searched for the patterns without a limit in time.
+        faults.append("has both 'patternProperties' and 'unevaluatedProperties'; use 'additionalProperties' instead")
     registry: Registry[Any] = Registry()
     resolver = registry.resolver_with_root(DRAFT202012.create_resource(schema))
     for reference in _references(schema):
@@ -41,6 +45,18 @@ def property_names(schema: Any) -> list[str]:
     """Give the arguments that a schema names."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return [name for name in properties if isinstance(name, str)] if isinstance(properties, dict) else []
+
+
+def _keywords(node: Any) -> Iterator[str]:
+    """Every key at any depth; also those that are names of arguments, which is too many and does no harm."""
+    if isinstance(node, dict):
+        yield from node
+        for key, value in node.items():
+            if key not in ("const", "enum", "default", "examples"):
+                yield from _keywords(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _keywords(value)
 
 
 def _references(node: Any) -> Iterator[str]:

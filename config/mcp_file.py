@@ -105,7 +105,7 @@ def _servers(checker: Checker) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     for name, raw in servers.items():
         place = ("mcpServers", name)
-        if not re.match(SERVER_NAME, name):
+        if not re.fullmatch(SERVER_NAME, name):
             checker.fault(place, "a server's name has at most 32 letters, digits, '-' and '_', no '_' or '-' at an end")
         elif "__" in name:
             checker.fault(place, "'__' stands between a server's name and its tool's, so it can't be in the name")
@@ -138,7 +138,9 @@ def _definition(
         "headers": {key: filler.one((*loc, "headers", key), text, key) for key, text in entry.headers.items()},
     }
     where = folder / Path(filled["cwd"] or ".").expanduser()
-    _check_values(checker, loc, filled, where)
+    if len(checker.problems) == before:
+        # A variable that is not set is one fault, not also what its absence makes of the value.
+        _check_values(checker, loc, filled, where)
     if len(checker.problems) > before:
         return None
     off = entry.enabled is False or entry.disabled is True

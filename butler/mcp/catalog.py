@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import regex  # type: ignore[import-untyped]
-
 from butler.canonical import canonical_json
-from butler.mcp.limits import MOST_SCHEMA, MOST_TOOLS
+from butler.mcp.limits import MOST_LOOKED_AT, MOST_SCHEMA, MOST_SCHEMAS, MOST_TOOLS
+from butler.mcp.patterns import bad_patterns
 from butler.mcp.words import bad_argument, description, schema_for_model, shown_name
 from butler.nesting import nested_too_deeply
 from butler.redact import secret_args_of
@@ -47,7 +46,7 @@ class Offer:
     digest: str
     verdict: Verdict
     destructive: bool
-    fits: Callable[[Any], list[str]] | None
+    fits: Callable[[Any], list[str]] | None = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,21 @@ class Catalog:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def catalog_of(definition: McpServerDefinition, raws: Iterable[Any], more: str = "") -> Catalog:
+def catalog_of(
+    definition: McpServerDefinition, raws: Sequence[Any], more: str = "", known: Catalog | None = None
+) -> Catalog:
     """Look through the tools that a server names.
 
     Args:
         raws: the tools as they came over the wire.
         more: why there may be more than these; empty when these are all.
+        known: what the last look gave; a definition that has not changed is not looked through again.
     """
+    room = _Room({offer.digest: offer for offer in (known.offers if known else ())})
     offers: dict[str, Offer] = {}
     left_out: list[LeftOut] = []
     seen: set[str] = set()
-    for raw in raws:
+    for raw in raws[:MOST_LOOKED_AT]:
         name = raw.get("name") if isinstance(raw, dict) else None
         if not isinstance(name, str) or not name:
             left_out.append(LeftOut("?", "it has no name"))
@@ -83,11 +86,14 @@ def catalog_of(definition: McpServerDefinition, raws: Iterable[Any], more: str =
         if len(offers) >= MOST_TOOLS:
             more = more or f"a server may bring {MOST_TOOLS} tools"
             break
-        found = _offer(definition, name, raw)
+        found = _offer(definition, name, raw, room)
         if isinstance(found, Offer):
             offers[name] = found
         else:
             left_out.append(LeftOut(shown, found))
+    else:
+        if len(raws) > MOST_LOOKED_AT:
+            more = more or f"of {len(raws)} tools only the first {MOST_LOOKED_AT} are looked at"
     if more:
         left_out.append(LeftOut("others", more))
     for name in definition.tools:
@@ -96,7 +102,15 @@ def catalog_of(definition: McpServerDefinition, raws: Iterable[Any], more: str =
     return Catalog(tuple(offers[name] for name in sorted(offers)), tuple(left_out))
 
 
-def _offer(definition: McpServerDefinition, name: str, raw: Mapping[str, Any]) -> Offer | str:
+@dataclass
+class _Room:
+    """The offers of the last look by their digests, and how many characters of schemas may still be looked through."""
+
+    known: Mapping[str, Offer]
+    left: int = field(default_factory=lambda: MOST_SCHEMAS)
+
+
+def _offer(definition: McpServerDefinition, name: str, raw: Mapping[str, Any], room: _Room) -> Offer | str:
     """The tool, or why it is left out."""
     rule = definition.tools.get(name)
     if rule is not None and not rule.enabled:
@@ -107,37 +121,39 @@ def _offer(definition: McpServerDefinition, name: str, raw: Mapping[str, Any]) -
         return f"its name with the server's {what}; allowed are letters, digits, '_' and '-'"
     if nested_too_deeply(raw):
         return "its definition is nested too deeply"
-    schema, described = raw.get("inputSchema"), raw.get("description")
+    schema, output, described = raw.get("inputSchema"), raw.get("outputSchema"), raw.get("description")
     if not isinstance(schema, dict):
         return "it says nothing of its arguments (inputSchema)"
     try:
         text = canonical_json({"from": definition.origin, "tool": _meaning(raw)})
-        size = len(canonical_json(schema))
+        size, extra = len(canonical_json(schema)), len(canonical_json(output))
     except ValueError:
         return "its definition holds numbers that are no JSON"
     if size > MOST_SCHEMA:
         return f"its schema has {size} characters, more than {MOST_SCHEMA}"
-    if faults := schema_faults(schema) or _bad_patterns(schema):
+    judged = output if isinstance(output, dict) and extra <= MOST_SCHEMA else None
+    room.left -= size + (extra if judged else 0)
+    if room.left < 0:
+        return f"the schemas of the server's tools have more than {MOST_SCHEMAS} characters all together"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    own = rule.verdict if rule is not None else None
+    if (old := room.known.get(digest)) is not None and old.name == name:
+        return old
+    if faults := schema_faults(schema) or bad_patterns(schema):
         return f"its schema {'; '.join(faults)[:300]}"
     if unclear := bad_argument(schema):
         return f"the name of its argument {unclear!r} can't be shown as it is"
-    output = raw.get("outputSchema")
     hints = raw.get("annotations")
     hints = hints if isinstance(hints, dict) else {}
-    own = rule.verdict if rule is not None else None
     return Offer(
         name=name, full_name=full, description=description(definition.name, described),
         schema=schema_for_model(schema),
-        digest=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+        digest=digest,
         verdict=own or definition.verdict or "approve",
         # A hint may only tighten: one that says "reads only" changes nothing (A3).
         destructive=hints.get("destructiveHint") is True and own is None,
-        fits=compile_schema(output) if isinstance(output, dict) and _usable(output) else None,
+        fits=compile_schema(judged) if judged and not (schema_faults(judged) or bad_patterns(judged)) else None,
     )  # fmt: skip
-
-
-def _usable(output: Json) -> bool:
-    return len(canonical_json(output)) <= MOST_SCHEMA and not (schema_faults(output) or _bad_patterns(output))
 
 
 def spec_of(definition: McpServerDefinition, offer: Offer, run: Callable[[Any], Any], obstacle: Obstacle) -> ToolSpec:
@@ -160,29 +176,3 @@ def spec_of(definition: McpServerDefinition, offer: Offer, run: Callable[[Any], 
 def _meaning(raw: Mapping[str, Any]) -> Json:
     """All of a definition that says what the tool is; `_meta` and pictures don't."""
     return {key: value for key, value in raw.items() if key not in ("_meta", "icons")}
-
-
-def _bad_patterns(schema: Any) -> list[str]:
-    """Patterns that can't be searched for; they would fail every call."""
-    faults = []
-    for pattern in _patterns(schema):
-        try:
-            regex.compile(pattern)
-        except (regex.error, RecursionError, OverflowError):
-            faults.append(f"has the pattern {pattern[:80]!r}, which is none")
-    return faults
-
-
-def _patterns(node: Any) -> Iterable[str]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if key == "pattern" and isinstance(value, str):
-                yield value
-            elif key == "patternProperties" and isinstance(value, dict):
-                yield from value
-                yield from _patterns(list(value.values()))
-            elif key not in ("const", "enum", "default", "examples"):
-                yield from _patterns(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _patterns(value)

@@ -12,6 +12,12 @@ MOST_TOOLS = 128
 MOST_PAGES = 50
 MOST_SCHEMA = 32 * 1024
 """Characters of one tool's schema."""
+MOST_SCHEMAS = 512 * 1024
+"""Characters of all its tools' schemas: looking through them takes time from everybody."""
+MOST_LOOKED_AT = 1_000
+"""Tools in a list that are looked at, also those that can't be offered."""
+MOST_REPEATED = 5_000
+"""Steps that the patterns of one schema repeat, all together."""
 MOST_DESCRIPTION = 2_000
 BURST, STEADY = 1_000, 200.0
 """Messages that a server may send at once, and in a second for long."""

@@ -170,7 +170,11 @@ class Link:
             raise
         self._version = result.protocol_version
         self.server = f"{result.server_info.name} {result.server_info.version}"[:100]
-        return await all_tools(self.definition, self._ask) if result.capabilities.tools is not None else Catalog()
+        return (
+            await all_tools(self.definition, self._ask, self.catalog)
+            if result.capabilities.tools is not None
+            else Catalog()
+        )
 
     async def _hold(self, told: Trouble) -> None:
         """Until the connection ends or shall end; what changes meanwhile is looked at."""
@@ -190,7 +194,7 @@ class Link:
                 if self._relist or waited.cancelled_caught:
                     self._relist = False
                     with anyio.fail_after(self.definition.startup_timeout):
-                        await self._take(await all_tools(self.definition, self._ask))
+                        await self._take(await all_tools(self.definition, self._ask, self.catalog))
                     # A server that announces changes without end is asked once in a while.
                     with anyio.move_on_after(RELIST_PAUSE):
                         await told.ended.wait()

@@ -15,7 +15,7 @@ from config.mcp_file import McpServerDefinition
 Ask = Callable[[str, Json, float | None], Awaitable[Json]]
 
 
-async def all_tools(definition: McpServerDefinition, ask: Ask) -> Catalog:
+async def all_tools(definition: McpServerDefinition, ask: Ask, known: Catalog | None = None) -> Catalog:
     """Ask for the tools until there are no more, or too many. Raises Refused where the answer has none."""
     raws: list[Any] = []
     cursor: str | None = None
@@ -36,4 +36,4 @@ async def all_tools(definition: McpServerDefinition, ask: Ask) -> Catalog:
         seen.add(cursor)
     else:
         more = f"its list has more than {MOST_PAGES} pages"
-    return await asyncio.to_thread(catalog_of, definition, raws, more)
+    return await asyncio.to_thread(catalog_of, definition, raws, more, known)

@@ -27,14 +27,20 @@ MAX_MESSAGE = 300
 PATTERN_SECONDS = 0.2
 CHECK_SECONDS = 2.0
 """For all of a call: a schema that refers to itself twice doubles the work with every level."""
+TOO_LONG = "the arguments could not be checked in time"
 TOO_DEEP = f"the arguments are nested more than {MOST_LEVELS} levels deep"
 
 _NAMES_ONLY = frozenset({"required", "additionalProperties", "dependentRequired", "unevaluatedProperties"})
 """Keywords whose messages repeat names of arguments but never their values."""
 
 
+_until: ContextVar[float] = ContextVar("butler_check_until", default=math.inf)
+
+
 def _found(pattern: str, text: str) -> bool:
     """Search with a limit: a pattern written without care can take hours on a short text."""
+    if time.monotonic() > _until.get():
+        raise ValidationError(TOO_LONG)
     try:
         return regex.search(pattern, text, timeout=PATTERN_SECONDS) is not None
     except TimeoutError:
@@ -55,7 +61,36 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: An
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
 
-_until: ContextVar[float] = ContextVar("butler_check_until", default=math.inf)
+def _additional(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """As the library's, which searches for the patterns without a limit."""
+    if not validator.is_type(instance, "object") or allowed is True:
+        return
+    patterns = schema.get("patternProperties", {})
+    known = schema.get("properties", {})
+    extras = [name for name in instance if name not in known and not any(_found(one, name) for one in patterns)]
+    if validator.is_type(allowed, "object"):
+        for name in extras:
+            yield from validator.descend(instance[name], allowed, path=name)
+    elif extras:
+        named, verb = ", ".join(map(repr, sorted(extras))), "was" if len(extras) == 1 else "were"
+        yield ValidationError(f"Additional properties are not allowed ({named} {verb} unexpected)")
+
+
+def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """As the library's, which compares every two items."""
+    if not wanted or not validator.is_type(instance, "array"):
+        return
+    if len({canonical_json(_number_as_one(item)) for item in instance}) < len(instance):
+        yield ValidationError(f"{instance!r} has non-unique elements")
+
+
+def _number_as_one(value: Any) -> Any:
+    """1.0 is the same number as 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_number_as_one(item) for item in value]
+    return {key: _number_as_one(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _in_time(keyword: Any) -> Callable[[Any, Any, Any, Any], Iterator[ValidationError]]:
@@ -63,16 +98,21 @@ def _in_time(keyword: Any) -> Callable[[Any, Any, Any, Any], Iterator[Validation
 
     def limited(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         if time.monotonic() > _until.get():
-            raise ValidationError("the arguments could not be checked in time")
+            raise ValidationError(TOO_LONG)
         yield from keyword(validator, value, instance, schema) or ()
 
     return limited
 
 
-_BRANCHING = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "items", "properties", "contains")
+_BRANCHING = (
+    "unevaluatedItems", "unevaluatedProperties", "dependentSchemas", "prefixItems", "propertyNames",
+    "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "items", "properties", "contains",
+)  # fmt: skip
 _KEYWORDS = {
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
+    "additionalProperties": _additional,
+    "uniqueItems": _unique,
     **{name: _in_time(Draft202012Validator.VALIDATORS[name]) for name in _BRANCHING},
 }
 _Validator = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-untyped-call]

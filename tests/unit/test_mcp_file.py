@@ -118,6 +118,12 @@ def test_every_fault_is_told_with_its_key(tmp_path: Path, entry: dict[str, Any],
     assert all(one.startswith("mcp.json:") for one in found)
 
 
+def test_a_variable_that_is_not_set_is_one_fault(tmp_path: Path) -> None:
+    assert faults(tmp_path, server(url="${NOT_SET}")) == [
+        "mcp.json:4: mcpServers.one.url: the environment variable 'NOT_SET' is not set"
+    ]
+
+
 def test_the_old_transport_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert faults(tmp_path, server(type="sse", url="http://h/sse")) == [
         "mcp.json:4: mcpServers.one.type: the old SSE transport is not supported; give the address of the server's "
@@ -125,7 +131,7 @@ def test_the_old_transport_is_refused_with_what_to_do(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["a b", "", "-a", "a__b", "x" * 33, "a/b", "ä"])
+@pytest.mark.parametrize("name", ["a b", "", "-a", "a__b", "x" * 33, "a/b", "ä", "a\n"])
 def test_a_server_name_that_models_could_not_take_is_a_fault(tmp_path: Path, name: str) -> None:
     assert faults(tmp_path, {"mcpServers": {name: {"command": "x"}}})
 
