@@ -36,7 +36,8 @@ def make_server(call: Call, read: Read) -> Server[Any]:
             return _result(await call(context, params.name, params.arguments or {}))
         except LookupError:
             known = ", ".join(offer.name for offer in OFFERS)
-            raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}; there are {known}.") from None
+            detail = f"There is no tool {params.name!r}; there are {known}."
+            raise MCPError(types.INVALID_PARAMS, detail, {"code": "not_found", "detail": detail}) from None
 
     async def list_resources(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=[])

@@ -29,7 +29,7 @@ from service.mcp.tools import Tools
 log = structlog.get_logger("butler.mcp_server")
 
 PATH = "/mcp"
-PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 _MESSAGE: Json = {
     "type": "object",
     "description": "One JSON-RPC 2.0 request or notification; a batch is refused.",
@@ -71,15 +71,37 @@ def mcp_routes() -> APIRouter:
             return _refusal(INVALID_REQUEST, "Send one JSON-RPC 2.0 message, an object; batches are not taken.")
         if "id" in read and (isinstance(read["id"], bool) or not isinstance(read["id"], str | int)):
             return _refusal(INVALID_REQUEST, "The id of a message is text or a whole number.")
+        if fault := _fault_in(read):
+            return _refusal(INVALID_PARAMS, fault, read.get("id"))
+        if "id" in read and (fault := _fault_in_call(read)):
+            # As an answer to the message: clients end their session over another status than 200.
+            return _refusal(INVALID_PARAMS, fault, read["id"], 200)
         await serving.begin(service_of(request))
         return _Handed(serving, body, streamed=_wants_progress(read, request.headers))
 
     return router
 
 
-def _refusal(code: int, message: str) -> Response:
-    error = {"code": code, "message": message, "data": {"code": "invalid_request"}}
-    return json_response({"jsonrpc": "2.0", "id": None, "error": error}, 400)
+def _refusal(code: int, message: str, answered: str | int | None = None, status: int = 400) -> Response:
+    error = {"code": code, "message": message, "data": {"code": "invalid_request", "detail": message}}
+    return json_response({"jsonrpc": "2.0", "id": answered, "error": error}, status)
+
+
+def _fault_in(message: Json) -> str:
+    """What is wrong with the form of a message, in a sentence; empty when it is sound."""
+    if "method" in message and not isinstance(message["method"], str):
+        return "The method of a message is text."
+    return "" if isinstance(message.get("params", {}), dict | None) else "The params of a message are an object."
+
+
+def _fault_in_call(message: Json) -> str:
+    """What is wrong with the form of a call, which has its code as every refusal; empty for other messages."""
+    if message.get("method") != "tools/call":
+        return ""
+    params = message.get("params") or {}
+    if not isinstance(params.get("name"), str):
+        return "Say which tool it is, as the text `name`."
+    return "" if isinstance(params.get("arguments", {}), dict | None) else "The arguments of a call are an object."
 
 
 def _wants_progress(message: Json, headers: Mapping[str, str]) -> bool:

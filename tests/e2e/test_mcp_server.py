@@ -246,9 +246,9 @@ def test_a_session_of_others_opens_nothing(owner: Client, mia: Client) -> None:
         '{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": NaN}',
         '{"jsonrpc": "2.0", "id": {}, "method": "ping"}', '{"jsonrpc": "2.0", "id": null, "method": "ping"}',
         '{"jsonrpc": "2.0", "id": 1, "method": 5}', "\ud800".encode("utf-8", "surrogatepass"), "[" * 100_000,
-        '{"jsonrpc": "1.0", "id": 1, "method": "ping"}',
+        '{"jsonrpc": "1.0", "id": 1, "method": "ping"}', '{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}',
     ],
-    ids=range(14),
+    ids=range(15),
 )  # fmt: skip
 def test_what_is_no_message_is_refused(owner: Client, body: Any) -> None:
     response = owner.request("POST", "/mcp", content=body, headers={"Content-Type": "application/json", **BOTH})
@@ -266,7 +266,11 @@ def test_other_media_unknown_methods_and_unknown_tools_are_told(owner: Client) -
     assert rpc(owner, "no/such").json()["error"]["code"] == -32601
     unknown = rpc(owner, "tools/call", {"name": "rm", "arguments": {}}).json()
     assert unknown["error"]["code"] == -32602 and "approvals_list" in unknown["error"]["message"]
-    assert rpc(owner, "tools/call", {"name": "chat", "arguments": "x"}).json()["error"]["code"] == -32602
+    assert unknown["error"]["data"]["code"] == "not_found"
+    for wrong in ({"name": "chat", "arguments": "x"}, {"name": "chat", "arguments": []}, {"name": 5}, {}):
+        refused = rpc(owner, "tools/call", wrong)
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["data"]["code"]) == (200, -32602, "invalid_request")
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     assert owner.request("POST", "/mcp", json=note).status_code == 202
 
