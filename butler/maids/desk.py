@@ -12,7 +12,7 @@ from butler.canonical import canonical_json
 from butler.errors import ButlerError
 from butler.maids.conditions import Facts
 from butler.maids.contract import Task
-from butler.maids.projects import folder_of_name, project_of, resolve_project
+from butler.maids.projects import folder_meant, project_of, resolve_project
 from butler.maids.routing import Routed, route
 from butler.maids.store import MaidRun, NewMaidRun
 from butler.maids.verify.profile import parse_profile
@@ -54,13 +54,13 @@ class Desk:
         return found or ProjectDefinition("", root, self.folder, self.registry, self.routes)
 
     def meant(self, args: Json) -> Json:
-        """A call with the folder in place of a project's name, so that rules, grants and people see the folder.
+        """A call with the folder in place of a project's name or another spelling, as rules, grants and people see it.
 
         Raises:
             ButlerError: ``invalid_request`` for a name that no project has.
         """
         wanted = args.get("project_root")
-        return {**args, "project_root": folder_of_name(wanted, self.projects)} if isinstance(wanted, str) else args
+        return {**args, "project_root": folder_meant(wanted, self.projects)} if isinstance(wanted, str) else args
 
     def read(self, args: Json) -> NewMaidRun:
         """The task of a call, whose project is a folder by now.
@@ -86,9 +86,12 @@ class Desk:
         if wanted is None and len(roots) != 1:
             said = f"allowed are {', '.join(map(str, roots))}" if roots else "maid_registry.yml allows none"
             raise ButlerError("invalid_request", f"Say which project it is, as `project_root`; {said}.")
-        if wanted is not None and (folder := folder_of_name(wanted, self.projects)) != wanted:
-            # Rules have spoken on the arguments as they are: a name that comes in later would get past them.
-            raise ButlerError("invalid_request", f"Write the project's folder here, {folder}, in place of its name.")
+        if wanted is not None and (folder := folder_meant(wanted, self.projects)) != wanted:
+            # Rules have spoken on the arguments as they are: another spelling of the folder would get past them.
+            raise ButlerError(
+                "invalid_request",
+                f"Write the project's folder here, {folder}, in place of its name or another spelling.",
+            )
         return resolve_project(str(roots[0]) if wanted is None else wanted, roots)
 
     def task(self, run: MaidRun, maid_id: str | None = None) -> Task:

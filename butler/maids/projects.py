@@ -23,7 +23,7 @@ def resolve_project(text: str, roots: Iterable[Path]) -> Path:
         ButlerError: ``invalid_request`` for a path that is not absolute or no folder, ``forbidden`` for one outside of
             all roots, whether it exists or not.
     """
-    path = Path.home() / text[2:] if text.startswith("~/") else Path(text)
+    path = _path(text)
     if "\0" in text or not path.is_absolute():
         raise ButlerError("invalid_request", f"The project {text!r} must be the absolute path of a folder.")
     try:
@@ -65,3 +65,22 @@ def folder_of_name(text: str, projects: Iterable[ProjectDefinition]) -> str:
     if found is None:
         raise ButlerError("invalid_request", unknown_project(text, projects))
     return str(found.project_root)
+
+
+def folder_meant(text: str, projects: Iterable[ProjectDefinition]) -> str:
+    """The folder that a caller means, in the one spelling that rules, grants and people see: links resolved, no ``..``.
+
+    Raises:
+        ButlerError: ``invalid_request`` for a name that no project has.
+    """
+    found = folder_of_name(text, projects)
+    if not found.startswith(("/", "~/")):
+        return found
+    try:
+        return str(_path(found).resolve())
+    except (OSError, RuntimeError, ValueError):
+        return found  # `resolve_project` says what is wrong with it.
+
+
+def _path(text: str) -> Path:
+    return Path.home() / text[2:] if text.startswith("~/") else Path(text)

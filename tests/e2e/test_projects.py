@@ -133,7 +133,7 @@ def test_as_a_command_in_a_talk_too(shop: Shop, owner: Client) -> None:
     shop.check(owner, newest(owner))
 
 
-def test_a_rule_on_a_folder_holds_for_the_name_too_and_people_see_the_folder(
+def test_a_rule_on_a_folder_holds_for_its_name_and_every_spelling_and_people_see_the_folder(
     make_butler: MakeButler, model: ScriptedModel
 ) -> None:
     shop = Shop(make_butler())
@@ -150,6 +150,14 @@ def test_a_rule_on_a_folder_holds_for_the_name_too_and_people_see_the_folder(
     begun = tool(owner, "delegate", **call)
     [waiting] = when_task(owner, begun["maid_run_id"], "waiting_approval")["approvals"]
     assert (waiting["rule"], waiting["args"]["project_root"]) == ("ask-first", str(shop.project))
+    (shop.server.home / "shops" / "alias").symlink_to(shop.project)
+    for spelling in ("shops//corner/", "shops/./corner", "shops/x/../corner", "shops/alias"):
+        typed = owner.chat(f"/delegate {json.dumps({**call, 'project_root': f'{shop.server.home}/{spelling}'})}")
+        [asked] = typed["approvals"]
+        assert (asked["rule"], asked["args"]["project_root"]) == ("ask-first", str(shop.project)), spelling
+    edited = {**call, "project_root": f"{shop.project}/../corner"}
+    assert owner.post(f"/approvals/{asked['action_id']}", {"decision": "edit", "args": edited}).status_code == 200
+    assert "another spelling" in owner.when_run(typed["run_id"], "done")["reply"]
     unknown = owner.chat('/delegate {"intent": "format", "instruction": "good", "project_root": "cornr"}')
     assert "did you mean 'corner'" in unknown["reply"]
 
