@@ -73,7 +73,12 @@ class Desk:
         words = [args["instruction"], *(args.get("constraints") or ())]
         if not args["instruction"].strip() or any("\0" in text for text in words):
             raise ButlerError("invalid_request", "The instruction must be a text that says what to do.")
-        root = self.project(args.get("project_root"))
+        wanted = args.get("project_root")
+        if wanted is not None and (folder := folder_meant(wanted, self.projects)) != wanted:
+            # Rules have spoken on the arguments as they are: another spelling of the folder would get past them.
+            told = f"Write the project's folder here, {folder}, in place of its name or another spelling."
+            raise ButlerError("invalid_request", told)
+        root = self.project(wanted)
         expect = args.get("expect")
         if expect is not None:
             ground = self.ground(root)
@@ -86,12 +91,6 @@ class Desk:
         if wanted is None and len(roots) != 1:
             said = f"allowed are {', '.join(map(str, roots))}" if roots else "maid_registry.yml allows none"
             raise ButlerError("invalid_request", f"Say which project it is, as `project_root`; {said}.")
-        if wanted is not None and (folder := folder_meant(wanted, self.projects)) != wanted:
-            # Rules have spoken on the arguments as they are: another spelling of the folder would get past them.
-            raise ButlerError(
-                "invalid_request",
-                f"Write the project's folder here, {folder}, in place of its name or another spelling.",
-            )
         return resolve_project(str(roots[0]) if wanted is None else wanted, roots)
 
     def task(self, run: MaidRun, maid_id: str | None = None) -> Task:
