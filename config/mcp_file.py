@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from config.json_source import read_json
 from config.mcp_entries import SERVER_NAME, McpDocument, McpServerEntry
-from config.problems import ConfigError, did_you_mean
+from config.problems import ConfigError, did_you_mean, not_looked_up
 from config.strict import Checker
 from config.tools_file import SECRET_HEADER
 from config.verdicts import Verdict, meant
@@ -137,7 +137,12 @@ def _definition(
         "url": filler.one((*loc, "url"), entry.url),
         "headers": {key: filler.one((*loc, "headers", key), text, key) for key, text in entry.headers.items()},
     }
-    where = folder / Path(filled["cwd"] or ".").expanduser()
+    where = folder
+    try:
+        where = folder / Path(filled["cwd"] or ".").expanduser()
+        where.exists()
+    except (RuntimeError, OSError, ValueError) as error:
+        checker.fault((*loc, "cwd"), not_looked_up(error))
     if len(checker.problems) == before:
         # A variable that is not set is one fault, not also what its absence makes of the value.
         _check_values(checker, loc, filled, where)
@@ -178,7 +183,7 @@ def _check_kind(checker: Checker, loc: Loc, entry: McpServerEntry) -> None:
 
 def _check_values(checker: Checker, loc: Loc, filled: Mapping[str, Any], where: Path) -> None:
     if filled["cwd"] and not where.is_dir():
-        checker.fault((*loc, "cwd"), f"{filled['cwd']!r} is no folder below that of this file")
+        checker.fault((*loc, "cwd"), f"{filled['cwd']!r} is no folder")
     for key, text in (("command", filled["command"]), *((f"args[{n}]", arg) for n, arg in enumerate(filled["args"]))):
         if text is not None and "\0" in text:
             checker.fault((*loc, key), "the NUL character can't be passed to a program")

@@ -53,3 +53,8 @@ def label(path: Path, cwd: Path | None = None) -> str:
     base = (cwd or Path.cwd()).absolute()
     path = base / path
     return path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
+
+
+def not_looked_up(error: Exception) -> str:
+    """What to say of a path that raised: nobody's home, links in a circle, too long, no text."""
+    return f"can't be looked up: {error.strerror if isinstance(error, OSError) and error.strerror else error}"

@@ -14,7 +14,7 @@ from pydantic import Field
 from config.maid_profile import Text
 from config.maid_types import MaidDefinition, MaidRegistryFile, RouteDefinition
 from config.maids_file import read_maids_file
-from config.problems import ConfigError, Problem, did_you_mean, label
+from config.problems import ConfigError, Problem, did_you_mean, label, not_looked_up
 from config.routes_file import read_routes_file
 from config.strict import Checker, Entry
 from config.yaml_source import Loc, read_yaml
@@ -137,16 +137,14 @@ class _Reader:
         made = ProjectDefinition(entry.name, root, self._folder, self._registry, self._routes, source=source)
         if entry.config_dir is not None:
             made = self._configured(loc, made, entry.config_dir)
-        if entry.env_path is not None:
-            env_path = _below(root, entry.env_path)
+        if (env_path := self._below((*loc, "env_path"), root, entry.env_path)) is not None:
             made = replace(made, env_path=env_path, variables=self._variables((*loc, "env_path"), env_path))
-        if entry.issue_template_dir is not None:
-            templates = _below(root, entry.issue_template_dir)
+        templates = self._below((*loc, "issue_template_dir"), root, entry.issue_template_dir)
+        if templates is not None:
             if not templates.is_dir():
                 self._checker.fault((*loc, "issue_template_dir"), f"there is no folder {templates}")
             made = replace(made, issue_template_dir=templates)
-        if entry.session_logs_dir is not None:
-            logs = _below(root, entry.session_logs_dir)
+        if (logs := self._below((*loc, "session_logs_dir"), root, entry.session_logs_dir)) is not None:
             if logs.exists() and not logs.is_dir():
                 self._checker.fault((*loc, "session_logs_dir"), f"{logs} is no folder")
             made = replace(made, session_logs_dir=logs)
@@ -158,7 +156,7 @@ class _Reader:
             path = Path(entry.project_root).expanduser()
             root = path.resolve() if path.is_absolute() else None
         except (RuntimeError, OSError, ValueError) as error:
-            self._checker.fault(place, f"can't be looked up: {error}")
+            self._checker.fault(place, not_looked_up(error))
             return None
         if root is None:
             told = f"{entry.project_root!r} is relative; write an absolute path, or one that begins with ~"
@@ -167,8 +165,23 @@ class _Reader:
             self._checker.fault(place, f"{root} is not inside any of the project_roots of {REGISTRY}; add it there")
         return root
 
+    def _below(self, place: Loc, folder: Path, written: str | None) -> Path | None:
+        """The path that is written, from `folder` on; None where none is, and where it has a fault, which is noted."""
+        if written is None:
+            return None
+        try:
+            path = (folder / Path(written).expanduser()).resolve()
+            path.exists()
+        except (RuntimeError, OSError, ValueError) as error:
+            self._checker.fault(place, not_looked_up(error))
+            return None
+        return path
+
     def _configured(self, loc: Loc, made: ProjectDefinition, written: str) -> ProjectDefinition:
-        place, folder = (*loc, "config_dir"), _below(self._folder, written)
+        place = (*loc, "config_dir")
+        folder = self._below(place, self._folder, written)
+        if folder is None:
+            return made
         if not folder.is_dir():
             self._checker.fault(place, f"there is no folder {folder}")
             return made
@@ -228,10 +241,6 @@ class _Reader:
             elif binding.key not in (None, *THE_SERVERS) and binding.value is not None:
                 found[str(binding.key)] = binding.value
         return found
-
-
-def _below(folder: Path, written: str) -> Path:
-    return (folder / Path(written).expanduser()).resolve()
 
 
 def _inside(path: Path, roots: Iterable[Path]) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from config.input_schema import property_names
-from config.problems import did_you_mean
+from config.problems import did_you_mean, not_looked_up
 from config.strict import Checker
 from config.templates import Template, parse_template
 from config.yaml_source import Loc
@@ -33,8 +33,12 @@ def check_target(checker: Checker, loc: Loc, raw: Mapping[str, Any], folder: Pat
             if raw.get(key) is not None:
                 checker.fault((*loc, key), "has a meaning only with 'command'")
     cwd = raw.get("cwd")
-    if isinstance(cwd, str) and cwd and not (folder / Path(cwd).expanduser()).is_dir():
-        checker.fault((*loc, "cwd"), f"{cwd!r} is no folder below that of this file")
+    if isinstance(cwd, str) and cwd:
+        try:
+            if not (folder / Path(cwd).expanduser()).is_dir():
+                checker.fault((*loc, "cwd"), f"{cwd!r} is no folder below that of this file")
+        except (RuntimeError, OSError) as error:
+            checker.fault((*loc, "cwd"), not_looked_up(error))
     if isinstance(command, list) and command and isinstance(command[0], str) and "{" in command[0]:
         checker.fault((*loc, "command", 0), "the program can't be an argument")
     if isinstance(command, list):

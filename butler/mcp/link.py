@@ -303,7 +303,7 @@ class Link:
 
     async def _answers(self) -> bool:
         """Whether the server is still there; asked only after a while of silence, or a call without an answer."""
-        program = self.definition.url is None
+        program, told = self.definition.url is None, self._told
         # A program that does one thing after the other may be busy with another call.
         doubted = self._doubted and not self._running
         if not doubted and (program or anyio.current_time() - self._heard_at < IDLE_SECONDS):
@@ -314,15 +314,15 @@ class Link:
                 await self._ask("tools/list" if program else "ping", {}, None)
             there = True
         except MCPError as error:
-            bad = self._told.status >= 400 and error.error.code != METHOD_NOT_FOUND
+            bad = told.status >= 400 and error.error.code != METHOD_NOT_FOUND
             there = not (bad or has_ended(error))
         except TimeoutError:
             there = not program  # One at an address may be busy; the call has its own time.
         except (RuntimeError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             there = False
         if not there:
-            self._told.note("it has ended the session" if self._told.status else self._told.broken or _NOT_THERE)
-            self._told.over()
+            told.note("it has ended the session" if told.status else told.broken or _NOT_THERE)
+            told.over()
         return there
 
     def _forgotten(self, error: MCPError) -> bool:

@@ -102,6 +102,7 @@ class Liar(ThreadingHTTPServer):
         self.calls = 0
         self.begun = 0
         self.opened = 0
+        self.lost = False
         self.headers: list[dict[str, str]] = []
         self.let_go = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/mcp"
@@ -135,7 +136,8 @@ class Answers(BaseHTTPRequestHandler):
         if mode == "forgets-in-json" and method == "tools/call" and self.server.calls == 0:
             self.server.calls += 1
             return self.refusal(404, -32001, "Session not found")
-        if mode == "wants-a-session" and self.server.begun == 1 and method in ("ping", "tools/call"):
+        self.server.lost |= mode == "wants-a-session" and self.server.begun == 1 and method == "tools/call"
+        if self.server.lost and method != "initialize" and self.server.begun == 1:
             return self.refusal(400, -32000, "Bad Request: No valid session ID provided")
         if mode in ("401", "404"):
             return self.reply(int(mode), b"no", "text/plain")

@@ -101,6 +101,17 @@ def test_each_fault_is_named_with_its_line(place: Path, row: str, told: str) -> 
     assert fault.startswith("projects.yml:2: ") and told in fault
 
 
+@pytest.mark.parametrize("key", ["config_dir", "env_path", "issue_template_dir", "session_logs_dir"])
+@pytest.mark.parametrize("written", ["~nobody-of-that-name/x", "a\\0b", "x" * 5000, "loop/x"])
+def test_a_path_that_can_not_be_looked_up_is_a_fault(place: Path, key: str, written: str) -> None:
+    (place / "config").mkdir(exist_ok=True)
+    for folder in (place / "work" / "shop", place / "config"):
+        (folder / "loop").symlink_to("loop")
+    row = f'{{name: shop, project_root: "{place}/work/shop", {key}: "{written}"}}'
+    [told] = faults(place, f"projects:\n  - {row}\n")
+    assert told.startswith(f"projects.yml:2: {key}: can't be looked up: ") and len(told) < 300
+
+
 def test_two_of_a_kind_are_refused(place: Path) -> None:
     row = f"  - {{name: a, project_root: {place}/work}}\n"
     first, second = faults(place, f"projects:\n{row}{row}")
