@@ -42,6 +42,7 @@ from butler.mcp.reasons import NEWER, Refused, answered, has_ended, plain, said
 from butler.mcp.results import failure, tool_result
 from butler.mcp.trouble import Trouble
 from butler.mcp.wire import wire
+from butler.mcp.words import plain_words, shown_name
 from butler.types import Invocation, Json, ToolResult
 from config.mcp_file import McpServerDefinition
 
@@ -169,7 +170,7 @@ class Link:
                 raise Refused(NEWER) from error
             raise
         self._version = result.protocol_version
-        self.server = f"{result.server_info.name} {result.server_info.version}"[:100]
+        self.server = shown_name(f"{result.server_info.name} {result.server_info.version}")
         return (
             await all_tools(self.definition, self._ask, self.catalog)
             if result.capabilities.tools is not None
@@ -217,7 +218,7 @@ class Link:
 
     def _lost(self, told: Trouble, error: Exception | None) -> None:
         self.why = told.why or (plain(error, told, self.definition) if error is not None else "the connection ended")
-        self.words = told.words or answered(error)
+        self.words = plain_words(told.words or answered(error))
         self._failures += self.state != "connected"
         self.state = "down"
         self._failed_at = anyio.current_time()

@@ -19,6 +19,11 @@ def shown_name(name: str) -> str:
     return flat if len(name) <= 80 else f"{flat}…"
 
 
+def plain_words(text: str) -> str:
+    """What a server says of itself, fit for one line of a terminal or a log."""
+    return "".join("?" if is_unseen(char) else char for char in " ".join(text.split()))
+
+
 def description(server: str, described: Any) -> str:
     """What the model is told of a tool: whose it is, and the server's words as a quotation."""
     kept, cut = _cleaned(described if isinstance(described, str) else "", MOST_DESCRIPTION)

@@ -115,6 +115,9 @@ def serve() -> None:
         log(f"pids {os.getpid()} {child.pid}")
     if MODE == "greets":
         out("Welcome to the sample server!")
+    if MODE == "paints":
+        sys.stderr.write("\x1b[2Jall is \u202ewell\n")
+        sys.exit(3)
     if MODE == "ends":
         sys.stderr.write("no key was given\n")
         sys.exit(3)
@@ -127,7 +130,7 @@ def serve() -> None:
                 out({"jsonrpc": "2.0", "id": request["id"], "error": error})
                 continue
             capabilities = {"tools": {"listChanged": True}}
-            info = {"name": "raw", "version": "1"}
+            info = {"name": "ra\x1b[2Jw" if MODE == "paints-its-name" else "raw", "version": "1"}
             version = request["params"]["protocolVersion"]
             answer(request, {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
         elif method == "tools/list":

@@ -151,6 +151,7 @@ async def test_tools_with_odd_names_and_broken_schemas_are_left_out_and_the_rest
 @pytest.mark.parametrize(
     ("mode", "why", "words"),
     [
+        ("paints", "it ended with exit status 3", "?[2Jall is ?well"),
         ("ends", "it ended with exit status 3", "no key was given"),
         ("newer", "it speaks only a version of MCP that Butler does not know yet", ""),
         ("no-list", "it answers tools/list with something else than tools", ""),
@@ -164,6 +165,11 @@ async def test_a_server_that_can_not_be_used_is_down_and_says_why(
         assert (standing.state, standing.why, standing.words) == ("down", why, words)
         # What a server says is never in what a model reads.
         assert house.registry.absence("srv__echo") == f"the MCP server 'srv' is not connected ({why})."
+
+
+async def test_the_name_of_a_server_holds_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    async with bench(raw("paints-its-name"), data=tmp_path) as house:
+        assert [one.server for one in house.servers.standing()] == ["ra?[2Jw 1"]
 
 
 async def test_a_program_that_is_not_there_is_down_and_says_what_to_do(tmp_path: Path) -> None:
