@@ -158,12 +158,14 @@ class McpServers:
         if self._look_until is None:
             self._look_until = time.monotonic() + LOOK_SECONDS
         left = self._look_until - time.monotonic()
+        if left <= 0:
+            return
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(left, 0)):
+            async with asyncio.timeout(left):
                 await self._began.wait()
                 for link in self._links.values():
                     if link.state == "starting":
-                        await link.settled(max(left, 0))
+                        await link.settled(left)
 
     def absence(self, name: str) -> str | None:
         """Why there is no tool of that name, if a server of mcp.json would bring it."""
