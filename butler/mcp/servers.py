@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from butler.mcp.catalog import Catalog, LeftOut, spec_of
-from butler.mcp.limits import LOOK_SECONDS, PREPARE_SECONDS, STOP_SECONDS
+from butler.mcp.limits import HOUSE, LOOK_SECONDS, PREPARE_SECONDS, STOP_SECONDS
 from butler.tools.registry import ToolRegistry
 from butler.tools.strays import kill_strays
 from butler.types import Occasion, ToolSpec
@@ -23,8 +23,6 @@ from config.mcp_file import McpServerDefinition
 
 if TYPE_CHECKING:
     from butler.mcp.link import Link
-
-HOUSE = "BUTLER_MCP_HOUSE"
 
 
 @dataclass(frozen=True)
