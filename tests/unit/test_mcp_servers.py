@@ -82,6 +82,14 @@ async def test_an_answer_that_is_too_large_costs_its_call_alone(tmp_path: Path) 
         assert len([one for one in house.servers.standing() if one.state == "connected"]) == 1
 
 
+async def test_arguments_that_are_no_unicode_are_not_sent_and_hurt_nobody(tmp_path: Path) -> None:
+    async with bench(raw("good"), data=tmp_path) as house:
+        beside = asyncio.create_task(house.call("srv__echo", text="beside"))
+        assert "can't be sent" in (await house.call("srv__echo", text="\ud800"))["error"]
+        assert (await beside)["untrusted_result"] == "beside"
+        assert house.changes == 1
+
+
 async def test_lines_that_are_no_messages_are_passed_over(tmp_path: Path) -> None:
     async with bench(raw("junk"), data=tmp_path) as house:
         assert (await house.call("srv__echo", text="junk"))["untrusted_result"] == "junk"
