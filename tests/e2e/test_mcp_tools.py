@@ -253,6 +253,7 @@ def test_a_call_that_was_under_way_when_butler_was_killed_is_unknown_and_its_ser
     assert (again["status"], again["execution"]) == ("pending", "unknown")
     wait_until(lambda: not any(map(_alive, left)), "what the killed Butler left is gone")
     assert len(lines(log, "called x")) == 1
+    assert server.stop() == 0
 
 
 def test_a_server_that_never_comes_up_delays_nothing_and_stopping_leaves_no_process(
