@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def at(url: str, name: str = "far", **changes: Any) -> McpServerDefinition:
     given: dict[str, Any] = {
-        "name": name, "source": "mcp.json:2", "enabled": True, "url": url, "timeout": 5.0, "startup_timeout": 10.0,
+        "name": name, "source": "mcp.json:2", "enabled": True, "url": url, "timeout": 5.0, "startup_timeout": 30.0,
     }  # fmt: skip
     return McpServerDefinition(**given | changes)
 
@@ -207,7 +207,7 @@ def liar(request: pytest.FixtureRequest) -> Iterator[Liar]:
 
 @pytest.mark.parametrize("liar", ["huge", "packed", "no-json", "html", "500", "hang", "endless"], indirect=True)
 async def test_an_answer_that_is_none_costs_its_call_and_the_next_is_answered(liar: Liar, tmp_path: Path) -> None:
-    async with bench(at(liar.url, timeout=0.5), data=tmp_path) as house:
+    async with bench(at(liar.url, timeout=1.0), data=tmp_path) as house:
         first = await house.result("far__go")
         assert first.is_error
         told = await house.call("far__go")
