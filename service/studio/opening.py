@@ -69,7 +69,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 def _prepare(stack: AsyncExitStack) -> tuple[Configuration, dict[str, str]]:
     """Read the configuration and take the data directory for this process."""
-    if Path.cwd() != PROJECT:
+    if Path("langgraph.json").resolve() != PROJECT / "langgraph.json":
         raise ButlerError("invalid_config", f"start `langgraph dev` in the project's folder, not in {Path.cwd()}.")
     environ = dict(read_environment().values)
     configuration = read_configuration(load_settings(), environ, channels=False)
