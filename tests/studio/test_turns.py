@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from butler.approvals.judge import Judge
 from butler.errors import ConfigError
 from graph.studio import Asked, Refused
 from tests.conftest import STANDARD_RULES
+from tests.support.mcp_links import RAW
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import OWNER_TOKEN, ROOT, ButlerServer
 from tests.support.studio_bench import bench
@@ -286,6 +288,16 @@ async def test_commands_work_without_a_model(house: ButlerServer, monkeypatch: p
         assert len(house.workshop.effects("alone")) == 1
         await at.say("hello", thread_id)
         assert "No model is configured" in (await at.messages(thread_id))[-1]["content"]
+
+
+async def test_mcp_servers_are_there_as_in_the_server(house: ButlerServer) -> None:
+    house.workshop.write_mcp(files={"command": sys.executable, "args": ["-S", "-E", str(RAW), "good"]})
+    async with bench() as at:
+        thread_id = await at.say("/files__echo text=hello")
+        [waiting] = await at.waits(thread_id)
+        assert waiting.value["action_requests"][0]["name"] == "files__echo"
+        await at.decide(thread_id, APPROVE)
+        assert "hello" in (await at.messages(thread_id))[-1]["content"]
 
 
 def _broken(*_: Any, **__: Any) -> None:
