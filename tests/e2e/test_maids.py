@@ -16,6 +16,7 @@ from tests.support.maids import MaidShop, when_task
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer
+from tests.support.sockets import open_socket
 
 
 @pytest.fixture(scope="module")
@@ -311,6 +312,19 @@ def test_delegate_is_typed_in_chat_and_tells_how_it_goes(shop: MaidShop, owner: 
     assert shop.out() == "formatted\n"
     refused_call = owner.chat("/session_complete {}")
     assert refused_call["status"] == "failed"
+
+
+def test_a_socket_is_told_how_delegated_work_goes(shop: MaidShop, owner: Client) -> None:
+    with open_socket(owner) as admin:
+        admin.send(type="CHAT", payload='/delegate {"intent": "format", "instruction": "good over a socket"}')
+        asked = next(one for one in admin.turn() if one["type"] == "AUTH_REQUEST")
+        admin.send(type="AUTH_RESPONSE", action_id=asked["action_id"], approved=True)
+        admin.turn()
+        told = [one["data"] for one in admin.received if one.get("event") == "maid"]
+    phases = [one["phase"] for one in told]
+    assert "applied" in phases and phases[-1] == "succeeded"
+    assert len({one["maid_run_id"] for one in told}) == 1
+    assert shop.out() == "formatted\n"
 
 
 def test_the_command_line_delegates_waits_and_says_by_its_status_how_it_went(shop: MaidShop, owner: Client) -> None:
