@@ -26,7 +26,7 @@ def thread_ids(incomplete: str) -> list[tuple[str, str]]:
 def approval_codes(incomplete: str) -> list[tuple[str, str]]:
     """Codes that wait for a decision, with what would run."""
     items = _items("/approvals", limit=MOST_WORDS, status="pending")
-    return _offered(incomplete.upper(), [(one["code"], one.get("title")) for one in items])
+    return _offered(incomplete, [(one["code"], one.get("title")) for one in items])
 
 
 def grant_ids(incomplete: str) -> list[tuple[str, str]]:

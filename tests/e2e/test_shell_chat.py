@@ -166,6 +166,7 @@ def test_ctrl_c_stops_the_turn_and_the_talk_goes_on(talk: Terminal, model: Scrip
         talk.then(PROMPT)
         talk.type("and now")
         talk.then("You said: and now")
+        talk.then(PROMPT)
     [thread] = [one for one in owner.get("/threads")["items"] if one["title"] == marker]
     assert thread["status"] == "idle"
 
@@ -336,6 +337,21 @@ def test_history_is_kept_for_the_person_alone_and_never_holds_the_token(
         talk.then("You said: kept line")
 
 
+def test_from_a_thread_that_was_deleted_the_talk_goes_on_in_a_new_one(talk: Terminal, owner: Client) -> None:
+    first = fresh("deleted")
+    with talk:
+        talk.type(first)
+        talk.then(f"You said: {first}")
+        talk.then(PROMPT)
+        [thread] = [one for one in owner.get("/threads")["items"] if one["title"] == first]
+        owner.request("DELETE", f"/threads/{thread['thread_id']}")
+        talk.type("still there?")
+        talk.then("begins a new one")
+        talk.then("still there?")
+        talk.press("\n")
+        talk.then("You said: still there?")
+
+
 def test_commands_tools_and_codes_are_completed(talk: Terminal, owner: Client) -> None:
     one = park(owner, fresh("completed"))["approvals"][0]
     with talk:
@@ -352,14 +368,15 @@ def test_at_a_dumb_terminal_it_is_plain_text(butler: ButlerServer) -> None:
         talk.then("Ctrl-D leaves")
         talk.type("plain")
         talk.then("You said: plain")
-        talk.then("\n> ")
-        talk.press(LEAVE)
+        assert "\x1b" not in talk.then("\n> ")
+        talk.type("/quit")
         assert talk.ended() == 0
-        assert "\x1b" not in talk.shown
 
 
-@pytest.mark.parametrize("options", [{"BUTLER_TOKEN": "nobody-has-this"}, {"BUTLER_URL": "http://127.0.0.1:9"}])
-def test_without_a_server_or_a_right_to_it_there_is_no_talk(butler: ButlerServer, options: dict[str, str]) -> None:
-    with Terminal(butler, "chat", **options) as talk:
-        assert talk.ended() == (4 if "BUTLER_TOKEN" in options else 5)
-        assert "Traceback" not in talk.shown
+def test_without_a_server_or_a_right_to_it_there_is_no_talk(butler: ButlerServer) -> None:
+    with Terminal(butler, "chat", BUTLER_TOKEN="nobody-has-this") as talk:
+        assert talk.ended() == 4
+        assert "BUTLER_TOKEN" in talk.shown
+    with Terminal(butler, "chat", BUTLER_URL="http://127.0.0.1:9") as talk:
+        assert talk.ended() == 5
+        assert "butler serve" in talk.shown

@@ -44,7 +44,7 @@ def test_commands_codes_and_threads_are_offered(butler: ButlerServer, owner: Cli
     one = park(owner, fresh("offered"))["approvals"][0]
     assert completed(butler, "butler thr") == ["threads"]
     assert one["code"] in completed(butler, "butler approve ")
-    assert completed(butler, f"butler approve {one['code'][:3].lower()}") == [one["code"]]
+    assert completed(butler, f"butler approve {one['code'][:3]}") == [one["code"]]
     assert completed(butler, f"butler threads show {one['thread_id'][:9]}") == [one["thread_id"]]
 
 

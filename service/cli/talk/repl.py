@@ -24,6 +24,8 @@ from service.cli.talk.turn import Left, Turns
 
 INTERRUPTED = 130
 SHOWN_THREADS = 15
+NOT_TAKEN_IN = frozenset({"unreachable", "rate_limited", "too_large", "invalid_request", "not_found"})
+"""Errors after which a message is there again to be sent."""
 
 
 class Talk:
@@ -41,9 +43,9 @@ class Talk:
         """Write words of a reply."""
         self._screen.page.text(piece)
 
-    def note(self, line: str) -> None:
+    def note(self, line: str, *, whole: bool = True) -> None:
         """Write a line beside it."""
-        self._screen.note(line)
+        self._screen.note(line, whole=whole)
 
     def heard(self, event: Event) -> None:
         """Learn which thread is talked in."""
@@ -52,6 +54,14 @@ class Talk:
 
     def run(self) -> int:
         """Talk until the person leaves; gives the exit status."""
+        try:
+            return self._run()
+        except Left:
+            self._screen.page.settle()
+            self.note("left; what runs goes on by itself")
+            return INTERRUPTED
+
+    def _run(self) -> int:
         if self._thread.thread_id:
             self._guarded(self._open)
         interrupted = False
@@ -73,12 +83,7 @@ class Talk:
             if typed.strip() in ("/quit", "/exit"):
                 return 0
             if typed.strip():
-                try:
-                    self._guarded(partial(self._typed, typed))
-                except Left:
-                    self._screen.page.settle()
-                    self.note("left; what runs goes on by itself")
-                    return INTERRUPTED
+                self._guarded(partial(self._typed, typed))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do something; what goes wrong with it is said, and the talk goes on."""
@@ -107,9 +112,18 @@ class Talk:
         try:
             self._settle(self._say_where_it_is(Ask("POST", "/chat", body)))
         except ButlerError as error:
-            if error.code in ("unreachable", "rate_limited", "too_large", "invalid_request"):
+            if error.code in NOT_TAKEN_IN:
                 self._prompt.give_back(text)
+            if error.code == "not_found" and self._thread.thread_id:
+                self.note("this thread is gone; the next message begins a new one")
+                self._open_none()
+                return
             raise
+
+    def _open_none(self) -> None:
+        self._thread = Thread(self._server)
+        self._queued.clear()
+        self._desk.forget()
 
     def _say_where_it_is(self, ask: Ask) -> Json:
         """Hear a turn, from another address if the server was started again since the last one."""
@@ -196,14 +210,14 @@ class Talk:
         """Something happened in the open thread from elsewhere. It is told; nothing is asked while a person types."""
         for item in self._thread.missed():
             self._show(item)
-        state = self._thread.state()
-        if state and state["status"] == "running" and (run_id := self._thread.at_work()):
-            outcome = self._join(run_id)
-            if outcome["status"] == "parked":
-                waiting = self._desk.waiting(outcome["thread_id"])
-                for one in waiting:
-                    self._desk.show(one)
-                self._tell_waiting(waiting)
+        state = self._thread.state() or {}
+        if state.get("status") == "running" and (run_id := self._thread.at_work()):
+            self._join(run_id)
+            state = self._thread.state() or {}
+        if state.get("status") == "parked":
+            waiting = self._desk.waiting(str(self._thread.thread_id))
+            self._desk.show_new(waiting)
+            self._tell_waiting(waiting)
         self._thread.seen_up_to_now()
 
     def _list(self) -> None:
@@ -253,6 +267,6 @@ class Talk:
             self.text(item["text"])
             self._screen.page.settle()
         elif item["role"] == "user":
-            self._screen.note(f"> {item['text']}")
+            self._screen.note(f"> {item['text']}", whole=False)
         else:
-            self._screen.note(f"{item.get('tool') or 'tool'}: {item['text']}")
+            self._screen.note(f"{item.get('tool') or 'tool'}: {item['text']}", whole=False)
