@@ -249,6 +249,24 @@ def test_a_message_behind_a_parked_call_is_answered_by_itself_after_it(butler: B
         talk.then(f"You said: {later}")
 
 
+def test_where_somebody_was_faster_it_says_who_and_what_came_of_it(
+    talk: Terminal, butler: ButlerServer, owner: Client
+) -> None:
+    text = fresh("faster")
+    with talk:
+        talk.type(call("append_line", text))
+        talk.then(QUESTION)
+        [one] = [item for item in owner.get("/approvals")["items"] if item["args"].get("text") == text]
+        owner.decided(one["thread_id"], {"action_id": one["action_id"], "decision": "approve"})
+        talk.type("d")
+        talk.then("empty: ")
+        talk.type("too late")
+        talk.then("approved by owner")
+        talk.then(f"done: wrote {text}")
+        talk.then(PROMPT)
+    assert len(butler.workshop.effects(text)) == 1
+
+
 def test_what_is_said_and_decided_elsewhere_is_told_at_the_prompt(butler: ButlerServer, owner: Client) -> None:
     first, other, text = fresh("shared"), fresh("other"), fresh("parked")
     thread = owner.chat(first)["thread_id"]

@@ -27,7 +27,7 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def typed_when_asked(keyboard: int, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Type this as soon as the question has been asked."""
-    real = select.select
+    real: Any = select.select
 
     def watched(*args: Any) -> Any:
         os.write(keyboard, text.encode())
@@ -60,7 +60,7 @@ def test_what_was_typed_before_the_question_is_no_answer(keyboard: int, monkeypa
 def test_an_interrupt_between_question_and_wait_ends_the_wait(keyboard: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # A handler that does nothing stands for the moment in which Python has taken the signal but not yet acted on it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
-    real = select.select
+    real: Any = select.select
 
     def watched(*args: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)

@@ -10,7 +10,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.approvals import is_code
 from service.cli.asking import unechoed
-from service.cli.cards import span
+from service.cli.cards import decision_lines, span
 from service.cli.grants import plain_id
 from service.cli.plain import visible
 from service.cli.remote import Remote
@@ -158,6 +158,8 @@ class Talk:
                 self._queued.append(run_id)
             if status in ("parked", "queued") and outcome["approvals"]:
                 outcome = self._decide(outcome)
+            elif status == "running":
+                outcome = self._join(run_id)
             elif status == "queued":
                 self.note("it waits until what was said before is answered")
                 outcome = self._join(run_id)
@@ -195,7 +197,14 @@ class Talk:
             return self._hear(Ask("POST", path, {"decisions": [decision]}))
         except ButlerError as error:
             self._screen.say(f"butler: {error.detail}")
-            return self._server.get(f"/runs/{outcome['run_id']}")
+            if isinstance(stands := error.extras.get("problem", {}).get("decision"), dict):
+                args = next(one["args"] for one in waiting if one["action_id"] == decision["action_id"])
+                for line in decision_lines(stands, args):
+                    self._screen.say(f"    {line}")
+            now = self._server.get(f"/runs/{outcome['run_id']}")
+            if now["status"] != "running":
+                self._show_missed()
+            return now
 
     def _tell_waiting(self, waiting: list[Json]) -> None:
         own = [one["code"] for one in waiting if not one.get("waits_for")]
@@ -208,8 +217,7 @@ class Talk:
 
     def _tell_news(self) -> None:
         """Something happened in the open thread from elsewhere. It is told; nothing is asked while a person types."""
-        for item in self._thread.missed():
-            self._show(item)
+        self._show_missed()
         state = self._thread.state() or {}
         if state.get("status") == "running" and (run_id := self._thread.at_work()):
             self._join(run_id)
@@ -253,14 +261,17 @@ class Talk:
         """Show the end of the thread, what runs in it, and what waits in it."""
         state = self._thread.state(required=True) or {}
         self.note(f"thread {self._thread.thread_id}: {state['title'] or '(no title)'}")
-        for item in self._thread.missed(first=True):
-            self._show(item)
+        self._show_missed(first=True)
         if state["status"] == "running" and (run_id := self._thread.at_work()):
             self._settle(self._join(run_id))
         elif state["status"] == "parked" and (waiting := self._desk.waiting(str(self._thread.thread_id))):
             self._settle(self._server.get(f"/runs/{waiting[0]['run_id']}"))
         else:
             self._thread.seen_up_to_now()
+
+    def _show_missed(self, *, first: bool = False) -> None:
+        for item in self._thread.missed(first=first):
+            self._show(item)
 
     def _show(self, item: Json) -> None:
         if item["role"] == "assistant":
