@@ -24,6 +24,7 @@ from service.cli.talk.turn import Left, Turns
 
 INTERRUPTED = 130
 SHOWN_THREADS = 15
+MOST_GIVEN_BACK = 1_000
 NOT_TAKEN_IN = frozenset({"unreachable", "rate_limited", "too_large", "invalid_request", "not_found"})
 """Errors after which a message is there again to be sent."""
 
@@ -113,12 +114,19 @@ class Talk:
             self._settle(self._say_where_it_is(Ask("POST", "/chat", body)))
         except ButlerError as error:
             if error.code in NOT_TAKEN_IN:
-                self._prompt.give_back(text)
+                self._give_back(text)
             if error.code == "not_found" and self._thread.thread_id:
                 self.note("this thread is gone; the next message begins a new one")
                 self._open_none()
                 return
             raise
+
+    def _give_back(self, text: str) -> None:
+        if len(text) <= MOST_GIVEN_BACK:
+            self._prompt.give_back(text)
+        else:
+            # Shown again it would push what went wrong off the screen.
+            self.note("your message was not taken in; the Up key has it again")
 
     def _open_none(self) -> None:
         self._thread = Thread(self._server)
