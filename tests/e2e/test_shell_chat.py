@@ -249,6 +249,22 @@ def test_a_message_behind_a_parked_call_is_answered_by_itself_after_it(butler: B
         talk.then(f"You said: {later}")
 
 
+def test_a_call_that_waits_beside_a_running_one_is_told_at_once(
+    talk: Terminal, butler: ButlerServer, owner: Client
+) -> None:
+    slow, text = fresh("slow"), fresh("beside")
+    with talk:
+        talk.type(f"{call('slow_note', slow)} {call('append_line', text)}")
+        talk.then("waits for a decision")
+        wait_until(lambda: butler.workshop.begun(slow), "the other one runs")
+        [one] = [item for item in owner.get("/approvals")["items"] if item["args"].get("text") == text]
+        owner.post(f"/approvals/{one['action_id']}", {"decision": "approve"})
+        talk.then(f"append_line: wrote {text}")
+        butler.workshop.let_go()
+        talk.then(f"slow_note: wrote {slow}")
+        talk.then(PROMPT)
+
+
 def test_where_somebody_was_faster_it_says_who_and_what_came_of_it(
     talk: Terminal, butler: ButlerServer, owner: Client
 ) -> None:

@@ -12,7 +12,7 @@ from service.cli.remote import Remote
 from service.cli.sse import Event
 from service.cli.talk.again import Again
 from service.cli.talk.line import Ask, Line, Word
-from service.cli.talk.words import maid_line, tool_line
+from service.cli.talk.words import approval_line, maid_line, tool_line
 
 
 class Teller(Protocol):
@@ -104,7 +104,8 @@ class Turns:
                     self._teller.note(line, whole=False)
             case "maid" if again.is_news(event):
                 self._teller.note(maid_line(event.data), whole=False)
-            case "approval":
-                again.is_news(event)
+            case "approval" if again.is_news(event):
+                # Whatever runs beside it goes on; its card comes when the turn has stopped.
+                self._teller.note(approval_line(event.data), whole=False)
             case _:
                 pass
