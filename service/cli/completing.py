@@ -13,7 +13,7 @@ T = TypeVar("T")
 MOST_WORDS, MOST_CHARACTERS = 50, 60
 _WORD = re.compile(r"[A-Za-z0-9_.@-]+")
 _UNPLAIN = re.compile(r"[^\w .,=/-]+")
-SECONDS = 1.0
+SECONDS = 2.0
 """For each of connecting and answering; a person waits with a finger on the Tab key."""
 
 
