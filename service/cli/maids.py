@@ -31,6 +31,7 @@ from config.settings import Settings, load_settings
 from service.cli.common import open_database
 from service.cli.evaluate import evaluate_maid
 from service.cli.exits import USAGE
+from service.cli.maids_cancel import cancel
 from service.cli.maids_remote import run, show
 from service.cli.plain import json_document, visible
 
@@ -44,6 +45,7 @@ maids_app = typer.Typer(
 maids_app.command("evaluate")(evaluate_maid)
 maids_app.command("run")(run)
 maids_app.command("show")(show)
+maids_app.command("cancel")(cancel)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
