@@ -147,6 +147,16 @@ def test_a_conflict_shows_both_sides_and_can_be_tried_again(shop: MaidShop, owne
     assert shop.out() == "formatted\n"
 
 
+def test_the_command_line_cancels_a_task(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "good work")
+    when_task(owner, ids["maid_run_id"], "waiting_approval")
+    done = shop.server.cli("maids", "cancel", ids["maid_run_id"])
+    assert (done.returncode, done.stdout) == (0, f"maid run {ids['maid_run_id']} is being cancelled\n")
+    when_task(owner, ids["maid_run_id"], "cancelled")
+    assert shop.server.cli("maids", "cancel", "no-such-id").returncode == 5
+    nothing_is_left(shop)
+
+
 def test_cancelling_ends_the_maid_and_all_its_children(shop: MaidShop, owner: Client) -> None:
     (shop.state / "began").unlink(missing_ok=True)
     ids = shop.begin(owner, "slow work")
