@@ -29,10 +29,11 @@ run: $(VENV)/.runtime ## Start the butler; Ctrl-C stops it
 
 .PHONY: studio
 studio: $(STUDIO)/.installed ## Start LangGraph Studio's server (230 MB more); Butler itself must not run
-	@echo "Studio's server: http://127.0.0.1:$(STUDIO_PORT)/docs lists its routes. Studio's page is hosted (needs an account):"
+	@echo "Studio's server: http://127.0.0.1:$(STUDIO_PORT)/openapi.json lists its routes. Studio's page is hosted (needs an account):"
 	@echo "https://smith.langchain.com/studio/?baseUrl=http://127.0.0.1:$(STUDIO_PORT)"
 	@echo "Both want an admin's token, for example the one in .butler/owner.token, as the header x-api-key. See docs/studio.md."
-	@LANGGRAPH_CLI_NO_ANALYTICS=1 exec $(STUDIO)/bin/langgraph dev --no-browser --no-reload --host 127.0.0.1 --port $(STUDIO_PORT)
+	@LANGGRAPH_CLI_NO_ANALYTICS=1 exec $(STUDIO)/bin/langgraph dev --no-browser --no-reload \
+	    --n-jobs-per-worker 10 --host 127.0.0.1 --port $(STUDIO_PORT)
 
 .PHONY: check
 check: $(VENV)/.dev ## Lint and check types

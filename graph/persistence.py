@@ -139,8 +139,12 @@ class ThreadedSaver(AsyncSqliteSaver):
         return {thread_id: count for thread_id, count in rows}
 
     async def ping(self) -> None:
-        """Prove that the file answers."""
-        await asyncio.get_running_loop().run_in_executor(self._reader, self._head.conn.execute, "SELECT 1")
+        """Prove that the file answers, and has what is read from it."""
+
+        def look() -> None:
+            self._head.conn.execute("SELECT 1 FROM checkpoints LIMIT 1").fetchone()
+
+        await asyncio.get_running_loop().run_in_executor(self._reader, look)
 
     def close(self) -> None:
         """Finish what is queued and let go of the file."""

@@ -24,6 +24,8 @@ from config.tools_file import ToolDefinition
 
 State = Literal["good", "note", "bad"]
 CHECKED_ROWS = 1000
+OWN = "give it to the user that Butler runs as, or set BUTLER_DATA_DIR to another folder"
+MEND = "install it, or correct `command`"
 SCRIPTS = frozenset({".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".php"})
 
 
@@ -68,10 +70,12 @@ def programs(definitions: tuple[ToolDefinition, ...], environ: Mapping[str, str]
         program, *others = (template.fill(lambda _: "", lambda _: "") for template in tool.command)
         if not _is_program(program, tool.cwd, environ):
             missing = True
-            yield Finding(name, "bad", f"{tool.source}: {tool.name}: there is no program {program!r}")
+            yield Finding(name, "bad", f"{tool.source}: {tool.name}: there is no program {program!r}", MEND)
         elif others and not tool.command[1].arguments and _is_missing_script(others[0], tool.cwd):
             missing = True
-            yield Finding(name, "bad", f"{tool.source}: {tool.name}: there is no file {others[0]!r} in {tool.cwd}")
+            yield Finding(
+                name, "bad", f"{tool.source}: {tool.name}: there is no file {others[0]!r} in {tool.cwd}", MEND
+            )
     if checked and not missing:
         yield Finding(name, "good", f"the programs of {checked} command(s) are there")
 
@@ -132,13 +136,13 @@ def data_directory(path: Path) -> Finding:
     if not path.exists():
         parent = next(parent for parent in path.parents if parent.exists())
         if not os.access(parent, os.W_OK | os.X_OK):
-            return Finding(name, "bad", f"{path} does not exist and can't be made: {parent} is not writable")
+            return Finding(name, "bad", f"{path} does not exist and can't be made: {parent} is not writable", OWN)
         return Finding(name, "note", f"{path} does not exist yet; the first start makes it")
     try:
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b"butler")
     except OSError as error:
-        return Finding(name, "bad", f"{path} can't be written to: {error.strerror}")
+        return Finding(name, "bad", f"{path} can't be written to: {error.strerror}", OWN)
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         return Finding(name, "bad", f"{path} is open to others (mode {mode:04o}); run: chmod 700 {path}")
@@ -156,7 +160,9 @@ def database(path: Path) -> Finding:
             (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
             (users,) = connection.execute("SELECT count(*) FROM users").fetchone()
     except sqlite3.Error as error:
-        return Finding(name, "bad", f"{path} can't be used: {error}")
+        return Finding(
+            name, "bad", f"{path} can't be used: {error}", "restore it from a backup, or set BUTLER_DATABASE_URL"
+        )
     if verdict != "ok":
         return Finding(name, "bad", f"{path} is damaged ({verdict}); restore it from a backup")
     if revision != HEAD:

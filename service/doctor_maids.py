@@ -9,6 +9,8 @@ from butler.maids.overview import warnings
 from config.maid_types import MaidRegistryFile, RouteDefinition
 from service.doctor import Finding
 
+UNABLE = "install or set what is missing, correct the row, or set `enabled: false`"
+
 
 def maids(
     registry: MaidRegistryFile, routes: tuple[RouteDefinition, ...], environ: Mapping[str, str]
@@ -21,9 +23,12 @@ def maids(
     if not registry.maids:
         return
     told = list(warnings(registry, routes, environ))
-    yield from (Finding("maids", "note", warning) for warning in told)
     enabled = [maid for maid in registry.maids if maid.enabled]
-    able = [maid for maid in enabled if health_of(maid, environ).ok]
+    health = [(maid, health_of(maid, environ)) for maid in enabled]
+    unable = {f"{maid.source}: {maid.maid_id}: {found.detail}" for maid, found in health if not found.ok}
+    for warning in told:
+        yield Finding("maids", "note", warning, UNABLE if warning in unable else "")
+    able = [maid for maid, found in health if found.ok]
     if not told or len(able) == len(enabled):
         detail = f"{len(able)} of {len(registry.maids)} could start now, {len(routes)} route(s)"
         yield Finding("maids", "good", detail)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from butler.mcp.servers import McpServers, Standing
 from butler.redact import Redactor
 from butler.tools.registry import ToolRegistry
 from butler.types import Json
+from config.mcp_file import McpServerDefinition
 from service.doctor import Finding
 
 if TYPE_CHECKING:
@@ -23,8 +25,20 @@ def mcp_servers(configuration: Configuration, environ: Mapping[str, str]) -> Ite
     if not configuration.mcp:
         return
     redactor = configuration.redactor(environ)
+    for server in configuration.mcp:
+        if server.enabled and (host := _open_way(server)):
+            detail = f"sends its headers to {host} unencrypted: anybody on the way can read them; use https"
+            yield Finding(f"mcp server {server.name}", "note", detail)
     for standing in asyncio.run(_looked_at(configuration, environ)):
         yield _finding(standing, redactor)
+
+
+def _open_way(server: McpServerDefinition) -> str:
+    """The host to which headers go that may hold keys, over plain HTTP and not within this machine."""
+    parts = urlsplit(server.url or "")
+    host = parts.hostname or ""
+    near = host == "localhost" or host.startswith("127.") or host == "::1"
+    return host if parts.scheme == "http" and server.headers and not near else ""
 
 
 async def _looked_at(configuration: Configuration, environ: Mapping[str, str]) -> list[Standing]:

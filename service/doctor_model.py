@@ -13,6 +13,7 @@ from service.doctor import Finding
 
 NAME = "model"
 WAIT_SECONDS = 10.0
+START = "start it, or correct BUTLER_BASE_URL"
 MOST_NAMED = 10
 
 
@@ -24,7 +25,7 @@ def model(settings: Settings) -> Finding:
     try:
         answer = _models_of(settings.base_url, settings)
     except httpx2.HTTPError as error:
-        return Finding(NAME, "bad", f"{host} does not answer: {type(error).__name__}: {error}")
+        return Finding(NAME, "bad", f"{host} does not answer: {type(error).__name__}: {error}", START)
     if answer.status_code in (401, 403):
         return Finding(NAME, "bad", f"{host} refuses the key (HTTP {answer.status_code}); see BUTLER_API_TOKEN")
     if answer.status_code in (404, 405):

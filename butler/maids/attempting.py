@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -16,17 +17,19 @@ from butler.crashpoints import crash_point
 from butler.errors import ButlerError
 from butler.maids import store
 from butler.maids.checking import DIFFS, OBSERVATIONS, Checking, diff_document
-from butler.maids.contract import Finished, Launch, Stop, Tokens
+from butler.maids.contract import Finished, Launch, Resume, Stop, Tokens
 from butler.maids.events import Emit, tell
 from butler.maids.evidence import ended, fitted, judged, launched
 from butler.maids.issues import issue_template
-from butler.maids.launching.environment import attempt_environment
+from butler.maids.launching.environment import attempt_environment, is_acp
 from butler.maids.launching.processes import through
 from butler.maids.means import Means
+from butler.maids.noting import NOTE_BYTES, noting
 from butler.maids.permissions import Waking
 from butler.maids.prompt import hardened_prompt
 from butler.maids.provider import ProviderAccess
 from butler.maids.rerequest import failures_of, rerequest
+from butler.maids.resuming import resumed, session_note, session_of
 from butler.maids.store import Attempt, MaidRun
 from butler.maids.verify.profile import merged
 from butler.maids.watching import TICK_SECONDS, Watch
@@ -77,23 +80,32 @@ class Attempting:
         waking: Waking,
     ) -> None:  # fmt: skip
         prompt = self._means.redactor.text(await asyncio.to_thread(self._prompt, run, maid, attempts))
+        resume, home_of = await self._resume(run, maid, attempts)
         first = launched(maid, prompt)
         attempt = await self._database.write(partial(store.begin_attempt, maid_run_id=run.maid_run_id, evidence=first))
         if attempt is None:
             return
         crash_point("maid_counted")
-        watch = Watch(self._means, run, attempt, maid, person, emit, waking)
+        home_of = home_of or attempt.number
+        home = self._means.attempt_folder(run, home_of) / "home"
+        watch = Watch(self._means, run, attempt, maid, person, emit, waking, home)
         tell(emit, run, attempt.number, "started", maid.label)
         before = await self._outside(run)
         try:
-            finished = await self._launch(run, attempt, maid, prompt, watch)
+            async with noting(watch, partial(self._note_so_far, attempt)):
+                finished = await self._launch(run, attempt, maid, prompt, watch, home, resume)
         except asyncio.CancelledError:
             # The processes are gone by now. Whether it was a person or the server that stopped it is for others to
             # say; what is known of the attempt is kept.
             await asyncio.shield(self._note(run, attempt, watch.unfinished()))
             raise
         crash_point("maid_ended")
+        if watch.session is not None:
+            tree = Workspace.from_json(run.workspace or {}).tree
+            watch.session = session_note(watch.session, finished, tree, home_of)
         evidence = attempt.evidence | watch.evidence() | ended(finished)
+        if resume is not None and resume.prompt is not None and (watch.session or {}).get("loaded"):
+            evidence["prompt"] = resume.prompt
         if finished.awaits_permission:
             await self._database.write(
                 partial(
@@ -140,6 +152,18 @@ class Attempting:
             untold=untold, redactor=self._means.redactor,
         )  # fmt: skip
 
+    async def _resume(
+        self, run: MaidRun, maid: MaidDefinition, attempts: Sequence[Attempt]
+    ) -> tuple[Resume | None, int | None]:
+        """The agent's session that is gone on with, and the number of the attempt whose home it is in."""
+        found = session_of(attempts[-1], Workspace.from_json(run.workspace or {}).tree) if attempts else None
+        if found is None or not is_acp(maid):
+            return None, None
+        session_id, number = found
+        if not await asyncio.to_thread((self._means.attempt_folder(run, number) / "home").is_dir):
+            return None, None
+        return await self._database.read(partial(resumed, last=attempts[-1], session_id=session_id)), number
+
     def _pause(self, attempts: Sequence[Attempt]) -> float:
         """Seconds to wait after a provider's trouble; what it asks for itself is capped."""
         row = 0
@@ -153,11 +177,12 @@ class Attempting:
         return min(LONGEST_BACKOFF, float(wanted) if wanted else self._means.backoff * 2 ** (row - 1))
 
     async def _launch(
-        self, run: MaidRun, attempt: Attempt, maid: MaidDefinition, prompt: str, watch: Watch
-    ) -> Finished:
+        self, run: MaidRun, attempt: Attempt, maid: MaidDefinition, prompt: str, watch: Watch, home: Path,
+        resume: Resume | None,
+    ) -> Finished:  # fmt: skip
         tree = Workspace.from_json(run.workspace or {}).tree
         place = self._means.attempt_folder(run, attempt.number)
-        home, temp, environ = place / "home", place / "temp", self._means.environ_of(run, maid)
+        temp, environ = place / "temp", self._means.environ_of(run, maid)
         prompt_file = place / "prompt.md"
 
         def make_places() -> None:
@@ -180,7 +205,7 @@ class Attempting:
                 )  # fmt: skip
                 launch = Launch(
                     attempt.attempt_id, maid, self._means.desk.task(run), prompt, prompt_file, tree, home, temp,
-                    environment.variables,
+                    environment.variables, resume,
                 )  # fmt: skip
                 watch.missing = environment.missing
                 finished = await _watched(self._means.launcher_for(maid).run(launch, watch), watch)
@@ -205,6 +230,11 @@ class Attempting:
         except (ButlerError, OSError) as error:
             log.warning("project_not_looked_at", maid_run_id=run.maid_run_id, error=str(error))
             return None
+
+    async def _note_so_far(self, attempt: Attempt, seen: Json) -> None:
+        """Keep what is seen of an attempt that runs; what is told of it later replaces this."""
+        evidence = fitted(attempt.evidence | seen, self._means.redactor, NOTE_BYTES)
+        await self._database.write(partial(store.note_evidence, attempt_id=attempt.attempt_id, evidence=evidence))
 
     async def _note(self, run: MaidRun, attempt: Attempt, more: Json) -> None:
         """Keep what is known of an attempt that was cancelled, with what it has changed so far."""

@@ -31,11 +31,20 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Resume:
+    """An agent's earlier session that an attempt goes on with; in it `prompt` is said instead, where it is given."""
+
+    session_id: str
+    prompt: str | None = None
+
+
+@dataclass(frozen=True)
 class Launch:
     """Everything a launcher needs for one attempt.
 
     `attempt_id` marks all processes (`MAID_RUN` in their environment). `tree` is the working directory; `home` and
-    `temp` are the attempt's own folders outside of it. `environment` is complete: nothing is inherited.
+    `temp` are the attempt's own folders outside of it. `environment` is complete: nothing is inherited. With `resume`
+    the home is that of the earlier session; an agent that can't load it begins a new one.
     """
 
     attempt_id: str
@@ -47,6 +56,7 @@ class Launch:
     home: Path
     temp: Path
     environment: Mapping[str, str]
+    resume: Resume | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,16 @@ class Started:
 
     pid: int
     argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SessionOpened:
+    """An agent's session is open: a new one, or `loaded`, an earlier one; `detail` says why it was not loaded."""
+
+    session_id: str
+    can_load: bool
+    loaded: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +110,7 @@ class ProviderTrouble:
     retry_after: float | None = None
 
 
-MaidEvent = Started | Output | ToolUse | ProviderTrouble
+MaidEvent = Started | SessionOpened | Output | ToolUse | ProviderTrouble
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from butler.maids.contract import (
     PermissionAnswer,
     PermissionRequest,
     ProviderTrouble,
+    SessionOpened,
     Started,
     Stop,
     ToolUse,
@@ -112,7 +113,7 @@ class Detector:
                 found = self._tool(event)
             case ProviderTrouble():
                 found = self._provider(event)
-            case Started():
+            case Started() | SessionOpened():
                 found = None
         return self._first(found) or self._look_at_the_time()
 

@@ -25,7 +25,8 @@ class FailureKind:
     `spends`: it counts against the number of attempts. `tell` is what the maid is told next, `forbid` what it may not
     do now, `sentence` what a person reads. `detect` gives a detail, or None where it is not this; a `Stop` of that
     class needs no detecting. `stands`: it fails the attempt even if all checks passed. `names` is the outcome of the
-    check that a failure of this class names.
+    check that a failure of this class names. `keeps_session`: the next attempt goes on with the agent's session, where
+    it can; not where the session itself is the trouble.
     """
 
     failure_class: FailureClass
@@ -37,6 +38,7 @@ class FailureKind:
     detect: Callable[[Observation], str | None] = lambda seen: None
     stands: bool = False
     names: Literal["failed", "error"] = "failed"
+    keeps_session: bool = False
 
 
 def classify(seen: Observation) -> Failure | None:
@@ -299,13 +301,13 @@ FAILURES: tuple[FailureKind, ...] = (
         "tool_missing", True, True,
         "You called a program that is not there.",
         "Do not call that program again and do not try to install it. Use another one, or your own tools.",
-        "The maid needed a program that is not there.", _tool_missing,
+        "The maid needed a program that is not there.", _tool_missing, keeps_session=True,
     ),
     FailureKind(
         "asked_question", True, True,
         "You asked a question instead of working. Nobody answers questions: go on, and decide by yourself.",
         "Do not ask questions and do not wait for a confirmation.",
-        "The maid asked back instead of working.", _asked,
+        "The maid asked back instead of working.", _asked, keeps_session=True,
     ),
     FailureKind(
         "premature_stop", True, True,
@@ -317,19 +319,19 @@ FAILURES: tuple[FailureKind, ...] = (
         "false_completion", True, True,
         "You said that the work is done. It is not: the folder was looked at from outside.",
         "Do not say that something is done before you have written it and looked at the result.",
-        "The maid said that the work is done, and it is not.", _unfounded,
+        "The maid said that the work is done, and it is not.", _unfounded, keeps_session=True,
     ),
     FailureKind(
         "no_changes", True, True,
         "You ended without changing any file.",
         "Do not end before the files are changed; an answer in words does not count.",
-        "The maid changed nothing.", _unchanged,
+        "The maid changed nothing.", _unchanged, keeps_session=True,
     ),
     FailureKind(
         "wrong_output", True, True,
         "What you did does not pass the checks.",
         "Do not change the checks or the tests to make them pass.",
-        "The work does not pass its checks.", _wrong,
+        "The work does not pass its checks.", _wrong, keeps_session=True,
     ),
     FailureKind(
         "unknown", True, True,

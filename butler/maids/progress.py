@@ -50,9 +50,8 @@ def next_step(run: MaidRun, attempts: Sequence[Attempt], bounds: Bounds) -> Next
             # Whoever rejected the diff has said what to do differently.
             return Next("attempt" if run.feedback else "review")
         case "cancelled" | "interrupted":
-            more = _room(run, attempts, bounds)
-            step: Step = "permission" if last.status == "cancelled" else "attempt"
-            return more or Next(step)
+            # Killed while its maid waited for a person, it waits for the verdict as one that was cancelled for that.
+            return _room(run, attempts, bounds) or Next("permission")
         case "failed":
             return _after_failure(run, attempts, bounds)
 

@@ -34,6 +34,8 @@ log = structlog.get_logger("butler.maids")
 SESSION_COMPLETE = "session_complete"
 MOST_CONFLICTS = 20
 MOST_SIDE = 4000
+UNCHANGED = "Nothing had to be changed."
+REFUSED = "Nothing was changed, since what the maid asked for was refused; the checks pass all the same."
 REJECTED = "A person rejected the diff; nothing was applied."
 
 
@@ -78,7 +80,7 @@ class Reviewing:
             await self._finish(run, "failed", "What the maid changed could not be taken, so nothing was applied.")
             return False
         if action is None:
-            await self._finish(run, good, "Nothing had to be changed." if good == "succeeded" else NOTHING_CHECKED)
+            await self._finish(run, good, _unchanged(attempts) if good == "succeeded" else NOTHING_CHECKED)
             return False
         if action.status in ("allowed", "approved"):
             if action.execution in ("none", "started"):
@@ -191,6 +193,12 @@ def _current(connection: Connection, run: MaidRun) -> Action | None:
     """The action that asks about the diff as it is now."""
     wanted = _call_id(run)
     return next((one for one in ledger.of_run(connection, run.run_id) if one.call_id == wanted), None)
+
+
+def _unchanged(attempts: Sequence[Attempt]) -> str:
+    """Why there is no diff: the checks may be about something else than what was refused."""
+    answers = [one.get("answer") for one in (attempts[-1].evidence.get("permissions") or ())] if attempts else []
+    return REFUSED if "reject" in answers else UNCHANGED
 
 
 def _good_end(attempts: Sequence[Attempt]) -> MaidRunStatus:

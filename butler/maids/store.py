@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from butler.clock import stamp
 from butler.errors import ButlerError
@@ -227,7 +227,7 @@ def attempt_ended(connection: Connection, attempt_id: str, evidence: Json) -> At
 
 def note_evidence(connection: Connection, attempt_id: str, evidence: Json) -> Attempt | None:
     """Keep what is known of an attempt that is being stopped; how it ended is told later."""
-    return _move(connection, attempt_id, evidence)
+    return _move(connection, attempt_id, evidence, maid_attempts.c.finished_at.is_(None))
 
 
 def settle_attempt(
@@ -241,14 +241,16 @@ def settle_attempt(
     )
 
 
-def _move(connection: Connection, attempt_id: str, evidence: Json | None, **values: Any) -> Attempt | None:
+def _move(
+    connection: Connection, attempt_id: str, evidence: Json | None, *where: ColumnElement[bool], **values: Any
+) -> Attempt | None:
     if evidence is not None:
         values["evidence"] = evidence
     if not values:
         return None
     row = connection.execute(
         update(maid_attempts)
-        .where(maid_attempts.c.attempt_id == attempt_id, maid_attempts.c.status == "running")
+        .where(maid_attempts.c.attempt_id == attempt_id, maid_attempts.c.status == "running", *where)
         .values(**values)
         .returning(maid_attempts)
     ).first()
@@ -272,6 +274,12 @@ def interrupt_attempts(connection: Connection, run_ids: Sequence[str] | None = N
         .returning(maid_attempts)
     ).all()  # fmt: skip
     return [Attempt.of_row(row) for row in rows]
+
+
+def unspend(connection: Connection, attempt: Attempt) -> None:
+    """Don't count an interrupted attempt against the bound."""
+    ended = (maid_attempts.c.attempt_id == attempt.attempt_id) & (maid_attempts.c.status == "interrupted")
+    connection.execute(update(maid_attempts).where(ended).values(spends=False))
 
 
 def close_of_run(connection: Connection, run_id: str, status: MaidRunStatus, reason: str) -> list[MaidRun]:

@@ -251,6 +251,11 @@ class Supervisor(Cleaning):
         def transaction(connection: Connection) -> list[Attempt]:
             ended = store.interrupt_attempts(connection, run_ids)
             for attempt in ended:
+                run = store.get(connection, attempt.maid_run_id)
+                if run is not None and any(
+                    one.status == "pending" and is_request_of(one, run) for one in ledger.of_run(connection, run.run_id)
+                ):
+                    store.unspend(connection, attempt)  # it waited for a person, which is not the maid's fault (D10)
                 store.set_aside(connection, attempt)
             return ended
 

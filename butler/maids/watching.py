@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -19,6 +21,7 @@ from butler.maids.contract import (
     PermissionAnswer,
     PermissionRequest,
     ProviderTrouble,
+    SessionOpened,
     Started,
     Stop,
     ToolUse,
@@ -41,6 +44,7 @@ MOST_TOLD = 64 * 1024
 MOST_PIECE = 2000
 MOST_NOTED = 200
 MOST_TAIL = 16 * 1024
+MOST_CALLS = 20
 TICK_SECONDS = 2.0
 """How often time alone is looked at."""
 
@@ -50,7 +54,7 @@ class Watch:
 
     def __init__(
         self, means: Means, run: MaidRun, attempt: Attempt, maid: MaidDefinition, person: Principal, emit: Emit,
-        waking: Waking,
+        waking: Waking, home: Path,
     ) -> None:  # fmt: skip
         self._means = means
         self._run = run
@@ -64,11 +68,16 @@ class Watch:
         self._permissions: list[Json] = []
         self._stop: Stop | None = None
         self._tree = Workspace.from_json(run.workspace or {}).tree
-        place = means.attempt_folder(run, attempt.number)
-        self._detector = detector_for(maid.limits, self._tree, (place / "home", place / "temp"))
+        temp = means.attempt_folder(run, attempt.number) / "temp"
+        self._detector = detector_for(maid.limits, self._tree, (home, temp))
         self._stirred = asyncio.Event()
         self._began = time.monotonic()
         self._tails: dict[str, str] = {}
+        self._calls: deque[str] = deque(maxlen=MOST_CALLS)
+        self.session: Json | None = None
+        """The session of an agent that has them, once it is open."""
+        self.news = asyncio.Event()
+        """Set when there is something that is not written down yet."""
         self.missing: tuple[str, ...] = ()
         """Variables that the maid's row wants and that are not set."""
 
@@ -79,6 +88,12 @@ class Watch:
         if isinstance(event, Output):
             name = "stderr_tail" if event.stream == "stderr" else "stdout_tail"
             self._tails[name] = (self._tails.get(name, "") + event.text[-MOST_TAIL:])[-MOST_TAIL:]
+        if isinstance(event, SessionOpened):
+            self.session = {"id": event.session_id, "can_load": event.can_load, "loaded": event.loaded}
+            self.session |= {"detail": event.detail} if event.detail else {}
+        if isinstance(event, ToolUse):
+            self._calls.append(f"{event.status}: {event.title[:200]}")
+        self.news.set()
         self._tell(event)
         return self._stop or self._detector.event(event)
 
@@ -111,32 +126,44 @@ class Watch:
         """Ask policy, grants, ledger and inbox; while a person thinks, the maid waits."""
         number = self._attempt.number
 
+        noted: Json = {
+            "kind": request.kind, "title": request.title[:300], "command": request.command,
+            "paths": [str(path) for path in request.paths][:20], "answer": "waiting", "action_id": "",
+        }  # fmt: skip
+        if len(self._permissions) < MOST_NOTED:
+            self._permissions.append(noted)
+
         def waits(action: Action, shown: Json) -> None:
+            noted["action_id"] = action.action_id
+            self.news.set()
             self._emit("approval", shown)
             tell(self._emit, self._run, number, "waiting_approval", shown["title"])
 
-        asked = await self._means.broker.ask(
-            request, self._run, self._tree, self._person, waking=self._waking, wait=self._maid.limits.permission_wait,
-            tell=waits,
-        )  # fmt: skip
-        if len(self._permissions) < MOST_NOTED:
-            self._permissions.append(
-                {"kind": request.kind, "title": request.title[:300], "command": request.command,
-                 "paths": [str(path) for path in request.paths][:20], "answer": asked.answer,
-                 "action_id": asked.action_id}
-            )  # fmt: skip
+        wait = self._maid.limits.permission_wait
+        try:
+            asked = await self._means.broker.ask(
+                request, self._run, self._tree, self._person, waking=self._waking, wait=wait, tell=waits
+            )
+        except asyncio.CancelledError:
+            noted["answer"] = "cancel"  # the attempt ends, or the agent took its request back
+            raise
+        noted |= {"answer": asked.answer, "action_id": asked.action_id}
+        self.news.set()
         self._stop = self._stop or self._detector.answered(request, asked.answer)
         tell(self._emit, self._run, number, "permission", f"{asked.answer}: {request.title[:200]}")
         return asked.answer
 
     def unfinished(self) -> Json:
         """What there is to tell of an attempt that came to no end of its own."""
-        return {**self.evidence(), **self._tails, "duration": time.monotonic() - self._began}
+        calls = {"last_calls": list(self._calls)} if self._calls else {}
+        return {**self.evidence(), **self._tails, **calls, "duration": time.monotonic() - self._began}
 
     def evidence(self) -> Json:
         """What was seen from here."""
         missing = {"missing_variables": list(self.missing)} if self.missing else {}
-        return {"argv": list(self._argv), "permissions": list(self._permissions), **missing}
+        session = {"session": self.session} if self.session is not None else {}
+        permissions = [dict(one) for one in self._permissions]
+        return {"argv": list(self._argv), "permissions": permissions, **missing, **session}
 
     def observation(self, finished: Finished, diff: Diff | None, outside: Sequence[str]) -> Observation:
         """All that is known of the attempt, its checks apart."""
@@ -162,5 +189,9 @@ def _shown(event: MaidEvent) -> tuple[str, Any]:
             return "tool", f"{event.status}: {event.title}"
         case ProviderTrouble():
             return "provider", f"{event.status}: {event.detail}"
+        case SessionOpened():
+            if event.loaded:
+                return "session", "It goes on with its earlier session."
+            return ("session", f"A new session: {event.detail}") if event.detail else ("", "")
         case Started():
             return "", ""

@@ -36,6 +36,8 @@ PREPARE_SECONDS = 10.0
 LOOK_SECONDS = 3.0
 """How long after the start a turn waits for servers that are still coming up."""
 STOP_SECONDS = 5.0
+HOUSE, LAUNCH = "MCP_HOUSE", "MCP_LAUNCH"
+"""Marks in the environment of every server: whose it is, and which start it belongs to."""
 
 
 class Flood(Exception):

@@ -23,6 +23,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
+from butler.canonical import canonical_json
 from butler.mcp.catalog import Catalog, Offer
 from butler.mcp.limits import (
     FIRST_PAUSE,
@@ -266,6 +267,10 @@ class Link:
         if now is None or now.digest != offer.digest:
             changed = "no longer offers this tool" if now is None else "has just defined this tool anew"
             return failure(name, f"Not run: the server {changed}. Look at its tools before you call again")
+        try:
+            canonical_json(invocation.args).encode()
+        except ValueError as error:
+            return failure(name, f"Not run: the arguments can't be sent as JSON ({type(error).__name__})")
         self._running += 1
         until = anyio.current_time() + seconds - 0.01
         try:

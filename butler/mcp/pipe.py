@@ -15,15 +15,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
-from butler.mcp.limits import MOST_MESSAGE, Bucket, Flood
+from butler.mcp.limits import HOUSE, LAUNCH, MOST_MESSAGE, Bucket, Flood
 from butler.mcp.lines import Lines, TooLong
 from butler.mcp.trouble import Trouble
 from butler.tools.strays import kill_strays
 from config.mcp_file import McpServerDefinition
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
-HOUSE, LAUNCH = "BUTLER_MCP_HOUSE", "BUTLER_MCP_LAUNCH"
-"""Marks in the environment of every server: whose it is, and which start it belongs to."""
 LEAVE_SECONDS, TERM_SECONDS = 1.0, 0.5
 CHUNK = 64 * 1024
 LAST_WORDS = 2_000

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from butler.mcp.catalog import Catalog, LeftOut, spec_of
-from butler.mcp.limits import LOOK_SECONDS, PREPARE_SECONDS, STOP_SECONDS
+from butler.mcp.limits import HOUSE, LOOK_SECONDS, PREPARE_SECONDS, STOP_SECONDS
 from butler.tools.registry import ToolRegistry
 from butler.tools.strays import kill_strays
 from butler.types import Occasion, ToolSpec
@@ -23,8 +23,6 @@ from config.mcp_file import McpServerDefinition
 
 if TYPE_CHECKING:
     from butler.mcp.link import Link
-
-HOUSE = "BUTLER_MCP_HOUSE"
 
 
 @dataclass(frozen=True)
@@ -158,12 +156,14 @@ class McpServers:
         if self._look_until is None:
             self._look_until = time.monotonic() + LOOK_SECONDS
         left = self._look_until - time.monotonic()
+        if left <= 0:
+            return
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(left, 0)):
+            async with asyncio.timeout(left):
                 await self._began.wait()
                 for link in self._links.values():
                     if link.state == "starting":
-                        await link.settled(max(left, 0))
+                        await link.settled(left)
 
     def absence(self, name: str) -> str | None:
         """Why there is no tool of that name, if a server of mcp.json would bring it."""

@@ -13,7 +13,7 @@ T = TypeVar("T")
 MOST_WORDS, MOST_CHARACTERS = 50, 60
 _WORD = re.compile(r"[A-Za-z0-9_.@-]+")
 _UNPLAIN = re.compile(r"[^\w .,=/-]+")
-SECONDS = 1.0
+SECONDS = 2.0
 """For each of connecting and answering; a person waits with a finger on the Tab key."""
 
 
@@ -26,7 +26,7 @@ def thread_ids(incomplete: str) -> list[tuple[str, str]]:
 def approval_codes(incomplete: str) -> list[tuple[str, str]]:
     """Codes that wait for a decision, with what would run."""
     items = _items("/approvals", limit=MOST_WORDS, status="pending")
-    return _offered(incomplete.upper(), [(one["code"], one.get("title")) for one in items])
+    return _offered(incomplete, [(one["code"], one.get("title")) for one in items])
 
 
 def grant_ids(incomplete: str) -> list[tuple[str, str]]:

@@ -83,7 +83,8 @@ def _print(found: Evaluation) -> None:
     for column in COLUMNS:
         table.add_column(column, overflow="fold")
     for one in found.trials:
-        wrong = "; ".join(filter(None, (one.detail, ", ".join(one.failures))))
+        classes = dict.fromkeys(kind for kind in one.failures if kind not in one.detail)
+        wrong = "; ".join(filter(None, (one.detail, ", ".join(classes))))
         table.add_row(
             *map(visible, (one.name, _result(one), str(one.attempts), str(one.violations), f"{one.seconds:g}",
                            str(one.tokens), wrong))

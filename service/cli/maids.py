@@ -33,6 +33,7 @@ from service.cli.common import open_database
 from service.cli.completing import intents, maid_ids
 from service.cli.evaluate import evaluate_maid
 from service.cli.exits import USAGE
+from service.cli.maids_cancel import cancel
 from service.cli.maids_clean import clean
 from service.cli.maids_remote import run, show
 from service.cli.plain import json_document, visible
@@ -48,6 +49,7 @@ maids_app = typer.Typer(
 maids_app.command("evaluate")(evaluate_maid)
 maids_app.command("run")(run)
 maids_app.command("show")(show)
+maids_app.command("cancel")(cancel)
 maids_app.command("clean")(clean)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 

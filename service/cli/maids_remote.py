@@ -13,6 +13,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.completing import intents, maid_ids, maid_run_ids
 from service.cli.exits import DONE, FAILED, PARKED, REFUSED, USAGE
+from service.cli.maids_told import attempt_lines, waiting_lines
 from service.cli.plain import json_document, visible, visible_lines
 from service.cli.projects import as_sent
 from service.cli.remote import Remote, remote
@@ -109,9 +110,7 @@ def _lines(task: Json, diff: bool) -> Iterator[str]:
     if task["reason"]:
         yield visible(f"reason: {task['reason']}")
     for one in task["attempts"]:
-        failure = one.get("failure") or {}
-        said = f": {one['failure_class']}: {failure.get('detail', '')}" if one["failure_class"] else ""
-        yield visible(f"attempt {one['attempt']}: {one['status']}{said}")
+        yield from attempt_lines(one)
         for check in one.get("checks") or ():
             yield visible(f"    {check['outcome']}: {check['kind']} {check['name']}")
             if check["outcome"] != "passed":
@@ -123,5 +122,4 @@ def _lines(task: Json, diff: bool) -> Iterator[str]:
     if diff and task["diff"]:
         yield from visible_lines(task["diff"])
     for waiting in task["approvals"]:
-        yield visible(f"waits for a decision: {waiting['code']} {waiting['title']}")
-        yield visible(f"    butler approve {waiting['code']}, or butler deny {waiting['code']} --reason TEXT")
+        yield from waiting_lines(waiting, task["maid_run_id"], diff_was_shown=diff)

@@ -22,6 +22,7 @@ LONGEST_PAUSE = 0.5
 SILENT_SECONDS = 2.0
 MOST_RESULT_LINES = 40
 MOST_CODES = 20
+DELEGATE = "delegate"
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Answer:
         if self.approval["status"] in ("expired", "cancelled") or self.approval["execution"] in ("failed", "unknown"):
             return FAILED
         if self.awaited and not self.settled:
-            return FAILED
+            return PARKED if self.waiting else FAILED
         return PARKED if self.waiting else DONE
 
     def public(self) -> Json:
@@ -147,8 +148,18 @@ def _await(server: Remote, answer: Answer, end: float) -> None:
                 answer.error = _recorded(answer, error)
                 return
             server.look_again()
+        else:
+            if answer.approval["tool"] == DELEGATE and not answer.settled and _asks(server, answer):
+                return
     if ran and answer.run_id is not None:
         answer.result = server.result_of(answer.run_id, _id(answer))
+
+
+def _asks(server: Remote, answer: Answer) -> bool:
+    """Whether the maid of a delegated task asks for something: its call goes on only after the answer."""
+    assert answer.approval is not None
+    page = server.get("/approvals", status="pending", thread_id=answer.approval["thread_id"], limit=MOST_AT_ONCE)
+    return any(one["tool"] == "session_complete" or one["tool"].startswith("maid:") for one in page["items"])
 
 
 def _recorded(answer: Answer, error: ButlerError) -> ButlerError:

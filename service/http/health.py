@@ -24,6 +24,7 @@ from service.maids import MaidService
 from service.socket.hub import Hub
 
 PROBE_SECONDS = 10.0
+DO = "`butler doctor` on the server's machine says more; see BUTLER_DATA_DIR and the log."
 NOT_READY: Responses = {503: {"description": "A check failed", "content": {"application/json": {}}}}
 
 
@@ -45,7 +46,8 @@ class Health:
                 await probe
                 checks[name] = {"ok": True}
             except Exception as error:
-                checks[name] = {"ok": False, "detail": f"{type(error).__name__}: {error}"}
+                detail = f"{type(error).__name__}: {error}. {DO}"
+                checks[name] = {"ok": False, "detail": service.faculties.redactor.text(detail)}
         checks["data_dir"] = await asyncio.to_thread(_data_check, service.database.path)
         checks["model"] = await self._model_check(request)
         checks |= await self._notifications_check(request)

@@ -22,6 +22,7 @@ from graph.persistence import open_saver
 from graph.studio import StudioSaver
 from nodes.context import Faculties
 from service.auth import ensure_owner
+from service.grants import Grants
 from service.house import hold, make_private
 from service.studio.listing import list_threads
 from service.studio.turns import StudioBrain, StudioTurns
@@ -57,8 +58,10 @@ async def checkpoints() -> AsyncIterator[StudioSaver]:
         saver = await stack.enter_async_context(open_saver(settings.data_dir / "checkpoints.db", StudioSaver))
         brain = StudioBrain(build_graph().compile(checkpointer=saver), saver, faculties, database)
         saver.turns = StudioTurns(brain, faculties, database, settings)
-        listing = asyncio.create_task(list_threads(database))
-        stack.push_async_callback(_end, listing)
+        stack.push_async_callback(_end, asyncio.create_task(list_threads(database)))
+        if faculties.mcp is not None:
+            redefined = Grants(database, faculties.judge, faculties.tools).void_changed
+            stack.push_async_callback(_end, asyncio.create_task(faculties.mcp.run(redefined)))
         yield saver
 
 
@@ -69,7 +72,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 def _prepare(stack: AsyncExitStack) -> tuple[Configuration, dict[str, str]]:
     """Read the configuration and take the data directory for this process."""
-    if Path.cwd() != PROJECT:
+    if Path("langgraph.json").resolve() != PROJECT / "langgraph.json":
         raise ButlerError("invalid_config", f"start `langgraph dev` in the project's folder, not in {Path.cwd()}.")
     environ = dict(read_environment().values)
     configuration = read_configuration(load_settings(), environ, channels=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 from tests.support.client import Client, Json
 from tests.support.server import ButlerServer, MakeButler
 from tests.support.sockets import open_socket
@@ -45,6 +48,16 @@ def test_each_part_that_is_broken_is_named_and_what_to_do(make_butler: MakeButle
     assert "BUTLER_DATA_DIR" in unready.json()["checks"]["data_dir"]["detail"]
     data.with_name("moved").rename(data)
     assert failing(owner.request("GET", "/readyz").json()) == {"model"}
+    for check, file, table in (
+        ("database", "butler.db", "audit_head"),
+        ("checkpoints", "checkpoints.db", "checkpoints"),
+    ):
+        with closing(sqlite3.connect(data / file)) as broken:
+            broken.execute(f"ALTER TABLE {table} RENAME TO elsewhere")
+            unready = owner.request("GET", "/readyz").json()
+            broken.execute(f"ALTER TABLE elsewhere RENAME TO {table}")
+        assert failing(unready) == {"model", check}
+        assert "no such table" in unready["checks"][check]["detail"] and "doctor" in unready["checks"][check]["detail"]
     found = server.cli("doctor")
     assert found.returncode == 5
     assert "but is not ready: model: " in found.stdout

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +14,7 @@ from tests.support.maids import MaidShop, when_task
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer
+from tests.support.sockets import open_socket
 
 
 @pytest.fixture(scope="module")
@@ -72,47 +71,6 @@ def test_an_approved_diff_is_applied_once_and_everything_is_cleaned_up(shop: Mai
     assert owner.approval(shown["action_id"])["execution"] == "done"
 
 
-@pytest.mark.parametrize(
-    ("what", "kind", "most"),
-    [("lie about it", "false_completion", 2), ("ask me", "asked_question", 2), ("nothing at all", "no_changes", 2)],
-)
-def test_a_maid_that_only_talks_fails_with_evidence(
-    shop: MaidShop, owner: Client, what: str, kind: str, most: int
-) -> None:
-    ids = shop.begin(owner, what)
-    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval", "succeeded")
-    assert task["status"] == "failed", task
-    attempts = task["attempts"]
-    assert len(attempts) == most == shop.runs(what.split()[0])  # two that fail identically are enough
-    assert {one["failure_class"] for one in attempts} == {kind}
-    assert attempts[0]["prompt"] != attempts[1]["prompt"]
-    assert kind in attempts[1]["prompt"]
-    assert attempts[0]["checks"][0]["outcome"] == "failed"
-    assert attempts[0]["argv"] and attempts[0]["exit_code"] == 0
-    assert task["reason"]
-    outcome = owner.when_run(ids["run_id"], "done")
-    assert kind in outcome["reply"]
-    assert shop.out() is None
-    nothing_is_left(shop)
-
-
-@pytest.mark.parametrize(
-    ("what", "kind"), [("flood", "policy_violation"), ("hang", "timeout"), ("astray", "wrong_directory")]
-)
-def test_a_maid_out_of_control_is_stopped_and_leaves_nothing(
-    shop: MaidShop, owner: Client, what: str, kind: str
-) -> None:
-    ids = shop.begin(owner, f"{what} {shop.project} please", maid_id="hasty")
-    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval", "succeeded")
-    assert task["status"] == "failed", task
-    assert {one["failure_class"] for one in task["attempts"]} == {kind}, task["attempts"]
-    assert len(task["attempts"]) == (1 if kind == "policy_violation" else 2)
-    (shop.project / "stray.txt").unlink(missing_ok=True)
-    nothing_is_left(shop)
-    marks = [one["attempt_id"].encode() for one in task["attempts"]]
-    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and any(mark in environ(pid) for mark in marks)]
-
-
 def test_a_loop_is_seen_in_what_the_maid_does_and_ends_it(shop: MaidShop, owner: Client) -> None:
     ids = shop.begin(owner, "look again and again", intent="loops")
     task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval", "succeeded")
@@ -120,31 +78,6 @@ def test_a_loop_is_seen_in_what_the_maid_does_and_ends_it(shop: MaidShop, owner:
     assert {one["failure_class"] for one in task["attempts"]} == {"loop_detected"}
     assert "4 times" in task["attempts"][0]["failure"]["detail"]
     nothing_is_left(shop)
-
-
-def environ(pid: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return b""
-
-
-def test_a_maid_that_fails_twice_is_asked_a_third_time(shop: MaidShop, owner: Client) -> None:
-    ids = shop.begin(owner, "third time lucky")
-    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval")
-    assert [one["failure_class"] for one in task["attempts"]] == ["wrong_output", "wrong_output", None], task
-    decide(owner, task, "approve")
-    assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
-    assert shop.out() == "formatted\n"
-
-
-def test_an_exit_code_does_not_decide(shop: MaidShop, owner: Client) -> None:
-    ids = shop.begin(owner, "grumble but do it")
-    task = when_task(owner, ids["maid_run_id"], "failed", "waiting_approval")
-    assert task["status"] == "waiting_approval"
-    assert task["attempts"][0]["exit_code"] == 1
-    decide(owner, task, "approve")
-    assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
 
 
 def test_a_small_task_is_not_delegated(shop: MaidShop, owner: Client) -> None:
@@ -212,6 +145,16 @@ def test_a_conflict_shows_both_sides_and_can_be_tried_again(shop: MaidShop, owne
     decide(owner, again, "approve")
     assert when_task(owner, ids["maid_run_id"], "succeeded", "failed")["status"] == "succeeded"
     assert shop.out() == "formatted\n"
+
+
+def test_the_command_line_cancels_a_task(shop: MaidShop, owner: Client) -> None:
+    ids = shop.begin(owner, "good work")
+    when_task(owner, ids["maid_run_id"], "waiting_approval")
+    done = shop.server.cli("maids", "cancel", ids["maid_run_id"])
+    assert (done.returncode, done.stdout) == (0, f"maid run {ids['maid_run_id']} is being cancelled\n")
+    when_task(owner, ids["maid_run_id"], "cancelled")
+    assert shop.server.cli("maids", "cancel", "no-such-id").returncode == 5
+    nothing_is_left(shop)
 
 
 def test_cancelling_ends_the_maid_and_all_its_children(shop: MaidShop, owner: Client) -> None:
@@ -311,6 +254,19 @@ def test_delegate_is_typed_in_chat_and_tells_how_it_goes(shop: MaidShop, owner: 
     assert shop.out() == "formatted\n"
     refused_call = owner.chat("/session_complete {}")
     assert refused_call["status"] == "failed"
+
+
+def test_a_socket_is_told_how_delegated_work_goes(shop: MaidShop, owner: Client) -> None:
+    with open_socket(owner) as admin:
+        admin.send(type="CHAT", payload='/delegate {"intent": "format", "instruction": "good over a socket"}')
+        asked = next(one for one in admin.turn() if one["type"] == "AUTH_REQUEST")
+        admin.send(type="AUTH_RESPONSE", action_id=asked["action_id"], approved=True)
+        admin.turn()
+        told = [one["data"] for one in admin.received if one.get("event") == "maid"]
+    phases = [one["phase"] for one in told]
+    assert "applied" in phases and phases[-1] == "succeeded"
+    assert len({one["maid_run_id"] for one in told}) == 1
+    assert shop.out() == "formatted\n"
 
 
 def test_the_command_line_delegates_waits_and_says_by_its_status_how_it_went(shop: MaidShop, owner: Client) -> None:

@@ -25,6 +25,7 @@ def shop(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) 
         "rawInput": {"path": "out.txt"},
     }
     made.add_agent("asks", ask(wish), {"write": {"out.txt": "formatted\n"}}, limits={"permission_wait": 0.5})
+    made.add_agent("patient", ask(wish), {"write": {"out.txt": "formatted\n"}}, limits={"permission_wait": 300})
     yield made
     server.close()
 
@@ -53,10 +54,19 @@ def test_an_attempt_whose_server_was_killed_is_interrupted_and_counts(shop: Maid
     owner = shop.server.start().client()
     ids = shop.begin(owner, "slowly at first")
     wait_until((shop.state / "began").exists, "the maid has begun")
+    said = "I have read the task and begin\n"
+
+    def noted() -> bool:
+        [attempt] = owner.get(f"/maid-runs/{ids['maid_run_id']}")["attempts"]
+        return bool(attempt.get("stdout_tail") == said)
+
+    wait_until(noted, "what the maid has said is written down")
     shop.server.restart()
     assert not shop.grandchild_lives()
     waiting = when_task(owner, ids["maid_run_id"], "waiting_approval", "failed")
     assert [one["status"] for one in waiting["attempts"]] == ["interrupted", "passed"], waiting
+    killed = waiting["attempts"][0]
+    assert (killed["stdout_tail"], killed["spends"]) == (said, True) and killed["argv"] and killed["duration"] > 0
     assert shop.runs("slowly") == 2
     trees = [line for line in shop.worktrees if ids["maid_run_id"] in line]
     assert len(trees) == 2, "the tree of the interrupted attempt is kept until the task is over"
@@ -89,6 +99,8 @@ def test_a_server_that_is_asked_to_stop_leaves_no_maid_and_goes_on_later(shop: M
         ("maid_counted", 1, ["interrupted", "passed"]),
         ("maid_ended", 2, ["interrupted", "passed"]),
         ("maid_looked_at", 1, ["passed"]),
+        ("maid_apply_before", 1, ["passed"]),
+        ("maid_apply_step", 1, ["passed"]),
         ("maid_apply_after", 1, ["passed"]),
     ],
 )
@@ -126,3 +138,24 @@ def test_an_agents_question_outlives_the_agent_and_the_server(shop: MaidShop) ->
     task = check_done(shop, owner, ids)
     assert [(one["status"], one["spends"]) for one in task["attempts"]] == [("cancelled", False), ("passed", True)]
     assert [one["answer"] for one in task["attempts"][1]["permissions"]] == ["allow"]
+
+
+def test_an_attempt_that_is_killed_while_its_maid_waits_for_a_person_is_not_spent(shop: MaidShop) -> None:
+    shop.server.kill()
+    owner = shop.server.start().client()
+    ids = shop.begin(owner, "ask first", intent="patient")
+    asked = when_task(owner, ids["maid_run_id"], "waiting_approval")
+    shop.server.restart()
+    parked = owner.when_run(ids["run_id"], "parked")
+    assert [one["action_id"] for one in parked["approvals"]] == [one["action_id"] for one in asked["approvals"]]
+    task = owner.get(f"/maid-runs/{ids['maid_run_id']}")
+    assert [(one["status"], one["spends"]) for one in task["attempts"]] == [("interrupted", False)]
+    approve(owner, task)
+
+    def reviewed() -> Json | None:
+        task = owner.get(f"/maid-runs/{ids['maid_run_id']}")
+        return task if task["approvals"] and task["approvals"][0]["tool"] == "session_complete" else None
+
+    approve(owner, wait_until(reviewed, "the diff is shown"))
+    task = check_done(shop, owner, ids)
+    assert [(one["status"], one["spends"]) for one in task["attempts"]] == [("interrupted", False), ("passed", True)]

@@ -36,6 +36,14 @@ def lines(log: Path, word: str) -> list[str]:
     return [line for line in log.read_text().splitlines() if word in line] if log.exists() else []
 
 
+def up(server: ButlerServer, count: int) -> Client:
+    """The owner, once so many servers are connected."""
+    owner = server.client()
+    wanted = f"{count} of "
+    wait_until(lambda: owner.get("/readyz")["checks"]["mcp"]["detail"].startswith(wanted), "the servers are up", 60)
+    return owner
+
+
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mcp") / "log"
@@ -56,11 +64,7 @@ def house(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory,
         {"name": "peeks", "tool": "srv__peek", "verdict": "allow"},
         {"name": "no-secrets", "tool": "twin__*", "args": {"text": "secret*"}, "verdict": "refuse", "reason": "No"},
     )
-    server.start()
-    ready = server.client()
-    wait_until(
-        lambda: "4 of 5 server(s) connected" in ready.get("/readyz")["checks"]["mcp"]["detail"], "they are up", 30
-    )
+    up(server.start(), 4)
     yield server
     server.close()
 
@@ -189,8 +193,7 @@ def test_a_changed_definition_voids_its_grant_while_butler_runs(
     log = tmp_path / "log"
     server = make_butler()
     server.workshop.write_mcp(srv=sample(log))
-    server.start()
-    owner = server.client()
+    owner = up(server.start(), 1)
     first = owner.chat(call("srv__note", "one"))
     wish = {"scope": "user", "args": {}, "confirm": True}
     assert owner.decided(first["thread_id"], approve(first["approvals"][0], grant=wish))["status"] == "done"
@@ -213,8 +216,7 @@ def test_what_was_asked_about_the_old_definition_is_asked_again_and_a_tool_that_
     log = tmp_path / "log"
     server = make_butler()
     server.workshop.write_mcp(srv=raw("good", log), other=raw("good", log))
-    server.start()
-    owner = server.client()
+    owner = up(server.start(), 2)
     asked = owner.chat(call("srv__echo", "one"))
     gone = owner.chat(call("other__echo", "two"))
     (tmp_path / "log.version").write_text("another")
@@ -237,8 +239,7 @@ def test_a_call_that_was_under_way_when_butler_was_killed_is_unknown_and_its_ser
     log, pids = tmp_path / "log", tmp_path / "pids"
     server = make_butler()
     server.workshop.write_mcp(srv=raw("hang", log), stubborn=raw("stubborn", pids))
-    server.start()
-    owner = server.client()
+    owner = up(server.start(), 2)
     parked = owner.chat(call("srv__echo", "x"))
     [asked] = parked["approvals"]
     owner.post(f"/approvals/{asked['action_id']}", {"decision": "approve"})

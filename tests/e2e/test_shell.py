@@ -249,3 +249,28 @@ def test_who_may_not_decide_is_told_who_may_and_no_command(butler: ButlerServer,
     assert f"butler approve {one['code']}" in shell(butler, "approvals").stdout
     assert "/approve CODE" in owner.chat("/approvals")["reply"]
     assert member.approval(one["action_id"]) == one == owner.approval(one["action_id"])
+
+
+def test_a_thread_is_read_searched_and_deleted(butler: ButlerServer, owner: Client) -> None:
+    word = fresh("readable")
+    thread = owner.chat(f"{word} \x1b[2J")["thread_id"]
+    shown = shell(butler, "threads", "show", thread).stdout
+    assert f"    {word} \\u001b[2J" in shown
+    assert f"    You said: {word}" in shown
+    assert thread in shell(butler, "threads", "search", word).stdout
+    assert shell(butler, "threads", "search", fresh("absent")).stdout == "Nothing was found.\n"
+    done = shell(butler, "threads", "delete", thread)
+    assert (done.returncode, done.stdout) == (0, f"{thread}: deleted\n")
+    assert shell(butler, "threads", "show", thread).returncode == 5
+    assert shell(butler, "threads", "delete", thread).returncode == 5
+
+
+def test_a_long_thread_is_read_whole(butler: ButlerServer, owner: Client) -> None:
+    thread = owner.chat("/help")["thread_id"]
+    for number in range(120):
+        owner.chat(f"/nothing number={number}", thread)
+    messages = json.loads(shell(butler, "threads", "show", thread, "--json").stdout)["messages"]
+    assert len(messages) == 242
+    assert [one["text"] for one in messages if one["role"] == "user"][1:4] == [
+        f"/nothing number={number}" for number in range(3)
+    ]

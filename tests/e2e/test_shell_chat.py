@@ -14,21 +14,13 @@ from tests.support.orders import call, fresh, park
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import OWNER_TOKEN, ButlerServer, MakeButler
-from tests.support.shell import Terminal
-
-PROMPT = "\x1b[?2004h"
-"""prompt_toolkit says so that it can be pasted into: somebody may type."""
-QUESTION = "later? "
-LEAVE = "\x04"
+from tests.support.shell import LEAVE, PROMPT, QUESTION, Terminal, begun_talk
 
 
 @pytest.fixture
 def talk(butler: ButlerServer) -> Terminal:
     """A talk in a new thread, at its first prompt."""
-    terminal = Terminal(butler, "chat")
-    terminal.until("Ctrl-D leaves")
-    terminal.until(PROMPT, after="Ctrl-D leaves")
-    return terminal
+    return begun_talk(butler)
 
 
 def test_a_talk_goes_on_in_one_thread_until_ctrl_d(talk: Terminal, owner: Client) -> None:
@@ -166,39 +158,9 @@ def test_ctrl_c_stops_the_turn_and_the_talk_goes_on(talk: Terminal, model: Scrip
         talk.then(PROMPT)
         talk.type("and now")
         talk.then("You said: and now")
+        talk.then(PROMPT)
     [thread] = [one for one in owner.get("/threads")["items"] if one["title"] == marker]
     assert thread["status"] == "idle"
-
-
-def test_at_an_empty_prompt_a_second_ctrl_c_leaves(talk: Terminal) -> None:
-    with talk:
-        talk.press("half a mess\x03")
-        talk.then(PROMPT)
-        talk.press("\x03")
-        talk.then("leaves")
-        talk.then(PROMPT)
-        talk.press("\x03")
-        assert talk.ended() == 130
-        assert talk.echoes
-
-
-def test_a_sigterm_leaves_the_terminal_as_it_was(talk: Terminal, model: ScriptedModel) -> None:
-    with talk:
-        talk.process.send_signal(signal.SIGTERM)
-        assert talk.ended() == 143
-        assert talk.echoes
-        assert "Traceback" not in talk.shown
-
-
-def test_a_sigterm_in_the_middle_of_an_answer_too(talk: Terminal, model: ScriptedModel) -> None:
-    marker = fresh("term")
-    model.reply(text="begun and never ended", hold_after=[(1, "never")], marker=marker)
-    with talk:
-        talk.type(marker)
-        talk.then("begun")
-        talk.process.send_signal(signal.SIGTERM)
-        assert talk.ended() == 143
-        assert talk.echoes
 
 
 def test_several_lines_are_one_message_pasted_or_typed(talk: Terminal, owner: Client) -> None:
@@ -248,6 +210,40 @@ def test_a_message_behind_a_parked_call_is_answered_by_itself_after_it(butler: B
         talk.then(f"You said: {later}")
 
 
+def test_a_call_that_waits_beside_a_running_one_is_told_at_once(
+    talk: Terminal, butler: ButlerServer, owner: Client
+) -> None:
+    slow, text = fresh("slow"), fresh("beside")
+    with talk:
+        talk.type(f"{call('slow_note', slow)} {call('append_line', text)}")
+        talk.then("waits for a decision")
+        wait_until(lambda: butler.workshop.begun(slow), "the other one runs")
+        [one] = [item for item in owner.get("/approvals")["items"] if item["args"].get("text") == text]
+        owner.post(f"/approvals/{one['action_id']}", {"decision": "approve"})
+        talk.then(f"append_line: wrote {text}")
+        butler.workshop.let_go()
+        talk.then(f"slow_note: wrote {slow}")
+        talk.then(PROMPT)
+
+
+def test_where_somebody_was_faster_it_says_who_and_what_came_of_it(
+    talk: Terminal, butler: ButlerServer, owner: Client
+) -> None:
+    text = fresh("faster")
+    with talk:
+        talk.type(call("append_line", text))
+        talk.then(QUESTION)
+        [one] = [item for item in owner.get("/approvals")["items"] if item["args"].get("text") == text]
+        owner.decided(one["thread_id"], {"action_id": one["action_id"], "decision": "approve"})
+        talk.type("d")
+        talk.then("empty: ")
+        talk.type("too late")
+        talk.then("approved by owner")
+        talk.then(f"done: wrote {text}")
+        talk.then(PROMPT)
+    assert len(butler.workshop.effects(text)) == 1
+
+
 def test_what_is_said_and_decided_elsewhere_is_told_at_the_prompt(butler: ButlerServer, owner: Client) -> None:
     first, other, text = fresh("shared"), fresh("other"), fresh("parked")
     thread = owner.chat(first)["thread_id"]
@@ -263,53 +259,6 @@ def test_what_is_said_and_decided_elsewhere_is_told_at_the_prompt(butler: Butler
         park(owner, text, thread_id=thread)
         assert QUESTION not in talk.then("waits for you")
         assert butler.workshop.effects(text) == []
-
-
-def test_the_answer_goes_on_over_a_restart_and_nothing_is_said_twice(
-    make_butler: MakeButler, model: ScriptedModel
-) -> None:
-    server = make_butler().start()
-    marker = fresh("restart")
-    model.reply(text="alpha beta gamma delta", hold_after=[(2, "never")], marker=marker)
-    model.reply(text="alpha beta gamma delta", marker=marker)
-    with Terminal(server, "chat") as talk:
-        talk.then("Ctrl-D leaves")
-        talk.type(marker)
-        talk.then("beta")
-        server.restart()
-        talk.then("begins anew")
-        assert "alpha" not in talk.then("delta")
-        talk.then(PROMPT)
-        talk.press(LEAVE)
-        assert talk.ended() == 0
-
-
-def test_while_the_server_is_away_a_message_is_given_back(make_butler: MakeButler) -> None:
-    server = make_butler().start()
-    with Terminal(server, "chat") as talk:
-        talk.then("Ctrl-D leaves")
-        server.stop()
-        talk.type("are you there")
-        talk.then("No Butler")
-        talk.then("are you there")
-        server.start()
-        talk.press("\n")
-        talk.then("You said: are you there")
-
-
-def test_nothing_that_is_said_can_steer_the_terminal(talk: Terminal, model: ScriptedModel, owner: Client) -> None:
-    marker = fresh("steer")
-    model.reply(
-        text="before \x1b]0;title\x07 \x1b[2J \u202e after\r\n\n\n<b>bold</b> [text](http://host/x)", marker=marker
-    )
-    with talk:
-        talk.type(marker)
-        said = talk.then("http://host/x")
-        assert "\\u001b]0;title\\u0007" in said
-        assert "\x1b]" not in said
-        assert "\x1b[2J" not in said
-        assert "\u202e" not in said
-        assert "<b>bold</b>" in said
 
 
 def test_history_is_kept_for_the_person_alone_and_never_holds_the_token(
@@ -345,21 +294,3 @@ def test_commands_tools_and_codes_are_completed(talk: Terminal, owner: Client) -
         talk.then("append_line")
         talk.press(f"\x03/approve {one['code'][:2]}")
         talk.then(one["code"])
-
-
-def test_at_a_dumb_terminal_it_is_plain_text(butler: ButlerServer) -> None:
-    with Terminal(butler, "chat", TERM="dumb") as talk:
-        talk.then("Ctrl-D leaves")
-        talk.type("plain")
-        talk.then("You said: plain")
-        talk.then("\n> ")
-        talk.press(LEAVE)
-        assert talk.ended() == 0
-        assert "\x1b" not in talk.shown
-
-
-@pytest.mark.parametrize("options", [{"BUTLER_TOKEN": "nobody-has-this"}, {"BUTLER_URL": "http://127.0.0.1:9"}])
-def test_without_a_server_or_a_right_to_it_there_is_no_talk(butler: ButlerServer, options: dict[str, str]) -> None:
-    with Terminal(butler, "chat", **options) as talk:
-        assert talk.ended() == (4 if "BUTLER_TOKEN" in options else 5)
-        assert "Traceback" not in talk.shown

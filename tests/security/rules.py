@@ -62,6 +62,7 @@ ROWS: dict[str, Row] = {
     "GET /threads/{thread_id}": Row(),
     "GET /threads/{thread_id}/messages": Row(),
     "DELETE /threads/{thread_id}": Row(204),
+    "GET /tools": Row(),
     "GET /runs/{run_id}": Row(),
     "GET /runs/{run_id}/events": Row(),
     "POST /runs/{run_id}/cancel": Row(202),

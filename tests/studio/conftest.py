@@ -17,13 +17,15 @@ from tests.support.studio import DevServer
 
 @dataclass(frozen=True)
 class Lab:
-    """The dev server, and what the Butler server left: a thread with a talk, and one that waits."""
+    """The dev server, and what the Butler server left: a talk, a thread to decide, one that nobody decides."""
 
     butler: ButlerServer
     shop: MaidShop
     dev: DevServer
     talk: str
     parked: str
+    waiting: str
+    member: str
     client: SyncLangGraphClient
 
 
@@ -37,13 +39,14 @@ def lab(shared_model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -
     owner = butler.client()
     talk = owner.chat("good morning")["thread_id"]
     parked = owner.chat("/append_line text=from-the-server")["thread_id"]
-    butler.user_add("mia", "member")
+    waiting = owner.chat("/append_line text=never-decided")["thread_id"]
+    member = butler.cli("user", "add", "mia", "--role", "member").stdout.split()[-1]
     butler.stop()
     dev = DevServer(butler)
     try:
         dev.start()
         with dev.client() as client:
-            yield Lab(butler, shop, dev, talk, parked, client)
+            yield Lab(butler, shop, dev, talk, parked, waiting, member, client)
     finally:
         dev.stop()
         butler.close()

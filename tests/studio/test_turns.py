@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from butler.approvals.judge import Judge
 from butler.errors import ConfigError
 from graph.studio import Asked, Refused
 from tests.conftest import STANDARD_RULES
+from tests.support.mcp_links import RAW
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import OWNER_TOKEN, ROOT, ButlerServer
 from tests.support.studio_bench import bench
@@ -67,38 +69,38 @@ async def test_edit_reject_and_respond_do_what_they_say(house: ButlerServer) -> 
         assert "it is written already" in (await at.messages(answered))[-1]["content"]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        Command(resume=True), Command(resume=None), Command(resume="approve"), Command(resume={}), Command(resume=0),
-        Command(resume={"decisions": []}), Command(resume={"decisions": [{"type": "approved"}]}),
-        Command(resume={"decisions": [APPROVE, APPROVE]}), Command(resume={"decisions": [{**APPROVE, "for": "all"}]}),
-        Command(resume={"decisions": [{"decision": "approve", "action_id": "another"}]}),
-        Command(resume=[{"type": "accept", "args": None}]), Command(resume={"0" * 32: {"decisions": [APPROVE]}}),
-        Command(resume={"0" * 32: True}), Command(goto="act"), Command(update={"calls": []}),
-        Command(resume={"decisions": [APPROVE]}, goto="act"),
-    ],
-    ids=str,
-)  # fmt: skip
-async def test_any_other_resume_approves_nothing(house: ButlerServer, command: Any) -> None:
+NOT_AN_ANSWER: list[Any] = [
+    Command(resume=True), Command(resume=None), Command(resume="approve"), Command(resume={}), Command(resume=0),
+    Command(resume={"decisions": []}), Command(resume={"decisions": [{"type": "approved"}]}),
+    Command(resume={"decisions": [APPROVE, APPROVE]}), Command(resume={"decisions": [{**APPROVE, "for": "all"}]}),
+    Command(resume={"decisions": [{"decision": "approve", "action_id": "another"}]}),
+    Command(resume=[{"type": "accept", "args": None}]), Command(resume={"0" * 32: {"decisions": [APPROVE]}}),
+    Command(resume={"0" * 32: True}), Command(goto="act"), Command(update={"calls": []}),
+    Command(resume={"decisions": [APPROVE]}, goto="act"),
+]  # fmt: skip
+
+
+async def test_any_other_resume_approves_nothing(house: ButlerServer) -> None:
     async with bench() as at:
         thread_id = await at.say("/append_line text=never")
         waiting = await at.waits(thread_id)
-        with pytest.raises(Refused):
-            await at.run(thread_id, command)
-        assert await at.waits(thread_id) == waiting
+        for command in NOT_AN_ANSWER:
+            with pytest.raises(Refused):
+                await at.run(thread_id, command)
+            assert await at.waits(thread_id) == waiting
         assert house.workshop.effects() == []
 
 
-@pytest.mark.parametrize("given", [None, {}])
-async def test_an_empty_run_puts_the_question_again(house: ButlerServer, given: Any) -> None:
+async def test_an_empty_run_puts_the_question_again(house: ButlerServer) -> None:
     async with bench() as at:
         thread_id = await at.say("/append_line text=never")
         waiting = await at.waits(thread_id)
-        parts = await at.run(thread_id, given)
-        assert list(parts[-1][1]["__interrupt__"]) == waiting == await at.waits(thread_id)
-        assert house.workshop.effects() == []
-        assert await at.run(str(uuid.uuid4()), given) == []
+        nothing: tuple[Any, ...] = (None, {})
+        for given in nothing:
+            parts = await at.run(thread_id, given)
+            assert list(parts[-1][1]["__interrupt__"]) == waiting == await at.waits(thread_id)
+            assert house.workshop.effects() == []
+            assert await at.run(str(uuid.uuid4()), given) == []
 
 
 async def test_an_answer_may_name_its_interrupt_and_no_other(house: ButlerServer, model: ScriptedModel) -> None:
@@ -286,6 +288,16 @@ async def test_commands_work_without_a_model(house: ButlerServer, monkeypatch: p
         assert len(house.workshop.effects("alone")) == 1
         await at.say("hello", thread_id)
         assert "No model is configured" in (await at.messages(thread_id))[-1]["content"]
+
+
+async def test_mcp_servers_are_there_as_in_the_server(house: ButlerServer) -> None:
+    house.workshop.write_mcp(files={"command": sys.executable, "args": ["-S", "-E", str(RAW), "good"]})
+    async with bench() as at:
+        thread_id = await at.say("/files__echo text=hello")
+        [waiting] = await at.waits(thread_id)
+        assert waiting.value["action_requests"][0]["name"] == "files__echo"
+        await at.decide(thread_id, APPROVE)
+        assert "hello" in (await at.messages(thread_id))[-1]["content"]
 
 
 def _broken(*_: Any, **__: Any) -> None:

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 class Agent:
     """Options: `modes`, `config_options`, `loads`, `history` (updates replayed by a load), `version`,
     `refuse` {method: error}, `deaf` (heeds no cancel), `stubborn` (heeds no end of input and no SIGTERM),
-    `silent_start` (answers nothing at all)."""
+    `silent_start` (answers nothing at all), `deaf_to` (a method that it never answers)."""
 
     def __init__(self, script: Json) -> None:
         self.script = script
@@ -58,6 +58,8 @@ class Agent:
         """Answer one request of the client."""
         method, number = message.get("method", ""), message.get("id")
         if number is None or "method" not in message or self.script.get("silent_start"):
+            return
+        if method == self.script.get("deaf_to"):
             return
         if method in self.script.get("refuse", {}):
             self.send({"id": number, "error": self.script["refuse"][method]})

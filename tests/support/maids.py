@@ -54,6 +54,7 @@ elif what == "escape":
 elif what == "nothing":
     pass
 elif what == "slow" or (what == "slowly" and count == 1):
+    print("I have read the task and begin", flush=True)
     child = subprocess.Popen(["sleep", "300"], start_new_session=True)
     (state / "child").write_text(str(child.pid))
     (state / "began").touch()
@@ -61,11 +62,19 @@ elif what == "slow" or (what == "slowly" and count == 1):
 elif what == "slowly":
     write()
 elif what == "flood":
+    counted = (state / "written").open("wb", buffering=0)  # a byte for each piece
+    for number in range(16384):  # one gigabyte
+        counted.write(b".")
+        os.write(1, b"x" * 65535 + b"\\n")
+elif what == "repeat":
     while True:
-        sys.stdout.write("x" * 65536 + "\\n")
+        print("I am still thinking about what to do next")
 elif what == "astray":
     (Path(rest.split()[0]) / "stray.txt").write_text(str(count))
 elif what == "hang":
+    code = "import socket as s, sys, time; x = s.create_server(('127.0.0.1', 0)); "
+    code += "open(sys.argv[1], 'w').write(str(x.getsockname()[1])); time.sleep(300)"
+    subprocess.Popen([sys.executable, "-S", "-E", "-c", code, str(state / "port")], start_new_session=True)
     subprocess.Popen(["sh", "-c", "setsid sleep 300 & setsid sleep 300 & wait"])
     (state / "child").write_text(str(os.getpid()))
     time.sleep(300)
@@ -90,7 +99,8 @@ class MaidShop:
             **maid,
         }  # fmt: skip
         hasty = {**row, "maid_id": "hasty", "timeout": 1.0, "limits": {"output_bytes": 1_000_000}}
-        self.write("maid_registry.yml", {"maids": [row, hasty], "project_roots": [str(self.project)]})
+        hanging = {**row, "maid_id": "hanging", "limits": {"silence": 1.0}, "keep_tree": "failed"}
+        self.write("maid_registry.yml", {"maids": [row, hasty, hanging], "project_roots": [str(self.project)]})
         self.write(
             "intent_maid_routes.yml",
             {"routes": [

@@ -24,7 +24,7 @@ def raw(mode: str, name: str = "srv", log: Path | None = None, **changes: Any) -
     args = ("-S", "-E", str(RAW), mode, *([str(log)] if log else []))
     given: dict[str, Any] = {
         "name": name, "source": "mcp.json:2", "enabled": True, "command": sys.executable, "args": args,
-        "cwd": Path(), "timeout": 5.0, "startup_timeout": 10.0,
+        "cwd": Path(), "timeout": 5.0, "startup_timeout": 30.0,
     }  # fmt: skip
     return McpServerDefinition(**given | changes)
 

@@ -18,7 +18,13 @@ from tests.support import forks
 from tests.support.forks import Forked, mother
 from tests.support.server import ButlerServer
 
-SECONDS = float(os.environ.get("X_SECONDS", "60"))
+SECONDS = 60.0
+"""On a busy machine everything may take long; nothing waits that long for something that is there."""
+
+PROMPT = "\x1b[?2004h"
+"""prompt_toolkit says so that it can be pasted into: somebody may type."""
+QUESTION = "later? "
+LEAVE = "\x04"
 
 
 def command(*args: str) -> list[str]:
@@ -115,3 +121,11 @@ class Terminal:
         read = os.read(self._master, 65_536)
         self.shown += read.decode(errors="replace")
         return bool(read)
+
+
+def begun_talk(server: ButlerServer) -> Terminal:
+    """`butler chat` in a new thread, at its first prompt."""
+    terminal = Terminal(server, "chat")
+    terminal.until("Ctrl-D leaves")
+    terminal.until(PROMPT, after="Ctrl-D leaves")
+    return terminal

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,7 +16,7 @@ from tests.support.polling import wait_until
 from tests.support.server import OWNER_TOKEN, ROOT, ButlerServer
 
 LANGGRAPH = ROOT / ".studio" / "bin" / "langgraph"
-FLAGS = ("--no-browser", "--no-reload", "--host", "127.0.0.1", "--port")
+FLAGS = ("--no-browser", "--no-reload", "--n-jobs-per-worker", "10", "--host", "127.0.0.1", "--port")
 
 
 class DevServer:
@@ -30,18 +29,21 @@ class DevServer:
         self.log = butler.home / "studio.log"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def launch(self, *more: str, cwd: Path = ROOT, **env: str) -> subprocess.Popen[bytes]:
-        """Start the process without waiting."""
+    def launch(self, *more: str, **env: str) -> subprocess.Popen[bytes]:
+        """Start the process without waiting. Its own files lie in the home of the installation, not in the project."""
+        config = self.butler.home / "langgraph.json"
+        if not config.is_symlink():
+            config.symlink_to(ROOT / "langgraph.json")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [str(LANGGRAPH), "dev", *FLAGS, str(self.port), *more], cwd=cwd, env=self._environment() | env,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                [str(LANGGRAPH), "dev", *FLAGS, str(self.port), *more], cwd=self.butler.home,
+                env=self._environment() | env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         return self.process
 
     def start(self, **env: str) -> DevServer:
         """Start the process and wait until it answers."""
-        process = self.launch(cwd=ROOT, **env)
+        process = self.launch(**env)
 
         def ready() -> bool:
             assert process.poll() is None, self.told[-4000:]

@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from butler.maids.acp import AcpLauncher, attempt, wire
 from butler.maids.acp.places import Place
 from butler.maids.acp.updates import Turn
-from butler.maids.contract import MaidEvent, Output, Started, Stop, Tokens, ToolUse
+from butler.maids.contract import MaidEvent, Output, SessionOpened, Started, Stop, Tokens, ToolUse
 from config.maid_types import Limits
 from tests.support.acp_launch import QUICK, Diary, Room
 
@@ -186,8 +187,26 @@ async def test_an_earlier_session_is_loaded_and_its_history_not_told_again(room:
     assert room.said("session/load")[0]["sessionId"] == "session-0"
     assert room.said("session/prompt")[0]["sessionId"] == "session-0"
     assert room.said("session/new") == []
-    finished, _ = await room.run(load="session-0")
-    assert finished.stopped == Stop("launch_error", "This agent can't load an earlier session.")
+    [opened] = [one for one in diary.events if isinstance(one, SessionOpened)]
+    assert opened == SessionOpened("session-0", can_load=True, loaded=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, "can't load"),
+        ({"loads": True, "refuse": {"session/load": {"code": -32002, "message": "Session not found"}}}, "not found"),
+        ({"loads": True, "deaf_to": "session/load", "limits": Limits(session_ready=1.0)}, "within 0.5 s"),
+    ],
+)
+async def test_where_an_earlier_session_can_not_be_loaded_a_new_one_is_begun(
+    room: Room, options: dict[str, Any], why: str
+) -> None:
+    finished, diary = await room.run({"say": "new"}, load="session-0", **options)
+    assert (finished.stopped, finished.claim) == (None, "new")
+    [opened] = [one for one in diary.events if isinstance(one, SessionOpened)]
+    assert (opened.session_id, opened.loaded) == ("session-1", False) and why in opened.detail
+    assert room.said("session/prompt")[0]["sessionId"] == "session-1"
 
 
 async def test_what_is_left_of_a_plan_is_counted(room: Room) -> None:

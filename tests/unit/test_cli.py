@@ -190,7 +190,8 @@ def test_doctor_finds_a_file_that_is_no_database(home: Path, capsys: pytest.Capt
     (home / ".butler").mkdir(mode=0o700)
     (home / ".butler" / "butler.db").write_text("not a database " * 100)
     assert run(["doctor"]) == 5
-    assert "!! database: " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "!! database: " in shown and "(restore it from a backup" in shown
 
 
 @pytest.fixture
@@ -306,6 +307,7 @@ def test_doctor_fails_when_the_model_does_not_answer_and_shows_no_key(
     assert run(["doctor"]) == 5
     shown = capsys.readouterr().out
     assert "127.0.0.1:9 does not answer" in shown
+    assert "(start it, or correct BUTLER_BASE_URL)" in shown
     assert "hidden" not in shown
 
 

@@ -232,3 +232,4 @@ def test_doctor_tells_what_check_warns_of(home: Path) -> None:
     assert (note.state, good.state, good.detail) == ("note", "good", "1 of 2 could start now, 2 route(s)")
     found = list(findings_of_maids(registry, routes, {}))
     assert {finding.state for finding in found} == {"note"} and "MAID_KEY" in found[0].detail
+    assert "`enabled: false`" in found[0].do and not unsafe.do

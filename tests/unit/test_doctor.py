@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,7 @@ from butler.storage.users import add_user, set_disabled
 from config.settings import Settings, load_settings
 from service.address import write_url
 from service.cli import run
-from service.doctor import Finding
+from service.doctor import Finding, data_directory
 from service.doctor_machine import clock, disk, private_files, studio, versions
 from service.doctor_running import agents, server
 from service.doctor_traces import traces
@@ -50,6 +51,19 @@ def test_a_full_disk(free: int, state: str, part: str, tmp_path: Path, monkeypat
     [(found, said)] = told([disk(tmp_path / "not" / "made" / "yet")])
     assert found == state and part in said
     assert ("BUTLER_DATA_DIR" in said) is (state != "good")
+
+
+def test_a_data_directory_that_can_not_be_made_or_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # As root nothing is read-only, so the refusal itself is put in.
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    [(state, said)] = told([data_directory(tmp_path)])
+    assert state == "bad" and "can't be written to: Permission denied" in said and "BUTLER_DATA_DIR" in said
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    [(state, said)] = told([data_directory(tmp_path / "new" / "data")])
+    assert state == "bad" and f"{tmp_path} is not writable" in said and "BUTLER_DATA_DIR" in said
 
 
 def test_files_that_others_can_read(tmp_path: Path) -> None:

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 
 from butler.approvals import ledger
 from butler.maids.applying import being_applied
+from butler.maids.reviewing import REFUSED
 from butler.maids.showing import shown
 from butler.maids.worktree import diff, prepare
 from butler.maids.worktree.cutting import cut_diff
 from butler.tools.delegating import SESSION_COMPLETE, delegating_toolset
+from config.maid_types import FileCheck, VerificationProfile
 from service.butler import ButlerService
 from tests.support.headless import says
-from tests.support.maid_brain import maid_brain, works
-from tests.support.parts import ADMIN, registry
+from tests.support.maid_brain import asking, maid_brain, works
+from tests.support.parts import ADMIN, registry, rule
 from tests.support.projects import make_project, write
 from tests.unit.test_maid_graph import DELEGATE, tools_of
 
@@ -118,3 +120,13 @@ async def test_a_thread_is_deleted_only_after_what_is_being_applied(tmp_path: Pa
         await supervisor.recover()
         await deleting
         assert forgotten.is_set() and (house.project / "out.txt").exists() and await house.tasks() == []
+
+
+async def test_checks_that_pass_without_a_change_do_not_hide_that_something_was_refused(tmp_path: Path) -> None:
+    refusing, readme = rule("no", "maid:*", "refuse", "no commands"), FileCheck("readme.txt")
+    async with maid_brain(
+        tmp_path, [asking()], says("", DELEGATE), says("ok"), rules=[refusing],
+        verification_profile=VerificationProfile(file_checks=(readme,)),
+    ) as house:  # fmt: skip
+        await house.brain.say("please")
+        assert [(one.status, one.reason) for one in await house.tasks()] == [("succeeded", REFUSED)]

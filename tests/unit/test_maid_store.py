@@ -110,6 +110,18 @@ def test_an_attempt_whose_maid_had_ended_is_only_verified_after_a_crash(database
     assert database.write_now(store.interrupt_attempts) == []
 
 
+def test_a_note_that_comes_late_replaces_nothing_of_what_ended(database: Database) -> None:
+    run = begun(database)
+    one = attempt(database, run)
+    assert one is not None
+    note = partial(store.note_evidence, attempt_id=one.attempt_id, evidence={"half": 1})
+    assert database.write_now(note) is not None
+    database.write_now(lambda connection: store.attempt_ended(connection, one.attempt_id, {"observation": {}}))
+    assert database.write_now(note) is None
+    [kept] = database.write_now(lambda connection: store.attempts_of(connection, run.maid_run_id))
+    assert kept.evidence == {"observation": {}}
+
+
 def test_a_task_has_one_outcome(database: Database) -> None:
     run = begun(database)
     ended = database.write_now(lambda connection: store.finish(connection, run.maid_run_id, "succeeded", ""))

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def at(url: str, name: str = "far", **changes: Any) -> McpServerDefinition:
     given: dict[str, Any] = {
-        "name": name, "source": "mcp.json:2", "enabled": True, "url": url, "timeout": 5.0, "startup_timeout": 10.0,
+        "name": name, "source": "mcp.json:2", "enabled": True, "url": url, "timeout": 5.0, "startup_timeout": 30.0,
     }  # fmt: skip
     return McpServerDefinition(**given | changes)
 

@@ -17,7 +17,7 @@ from butler.types import Invocation, ToolResult
 from tests.support.mcp_links import bench, raw
 
 
-async def until(probe: Any, seconds: float = 10.0) -> None:
+async def until(probe: Any, seconds: float = 30.0) -> None:
     """Wait for what another process or task does."""
     async with asyncio.timeout(seconds):
         while not probe():  # noqa: ASYNC110 - another process sets no event
@@ -38,17 +38,24 @@ async def test_a_server_gets_the_variables_that_its_entry_names_and_no_others(
 ) -> None:
     monkeypatch.setenv("A_SECRET_OF_BUTLER", "x")
     async with bench(raw("good", env={"GIVEN": "1"}), data=tmp_path):
-        [child] = [one for one in psutil.Process().children() if one.environ().get("GIVEN")]
-        allowed = {"PATH", "HOME", "LANG", "GIVEN", "BUTLER_MCP_HOUSE", "BUTLER_MCP_LAUNCH", "LC_CTYPE"}
-        assert set(child.environ()) <= allowed
+        [given] = [found for one in psutil.Process().children() if "GIVEN" in (found := _environment(one))]
+        allowed = {"PATH", "HOME", "LANG", "GIVEN", "MCP_HOUSE", "MCP_LAUNCH", "LC_CTYPE"}
+        assert set(given) <= allowed
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}  # another test's child, which ends just now
 
 
 async def test_a_server_that_hangs_costs_its_call_and_answers_the_next(tmp_path: Path) -> None:
-    async with bench(raw("hang-once", timeout=0.3), data=tmp_path) as house:
+    async with bench(raw("hang-once", timeout=1.0), data=tmp_path) as house:
         hanging = asyncio.create_task(house.call("srv__echo", text="hang"))
         assert (await house.call("srv__echo", text="beside"))["untrusted_result"] == "beside"
         told = await hanging
-        assert "No answer within 0.3 s" in told["error"] and "not repeated" in told["error"]
+        assert "No answer within 1 s" in told["error"] and "not repeated" in told["error"]
         assert (await house.call("srv__echo", text="after"))["untrusted_result"] == "after"
 
 
@@ -98,6 +105,14 @@ async def test_an_answer_that_is_too_large_costs_its_call_alone(tmp_path: Path) 
         assert "over 4 MiB" in told["untrusted_error"]
         assert (await house.call("srv__echo", text="next"))["untrusted_result"] == "next"
         assert len([one for one in house.servers.standing() if one.state == "connected"]) == 1
+
+
+async def test_arguments_that_are_no_unicode_are_not_sent_and_hurt_nobody(tmp_path: Path) -> None:
+    async with bench(raw("good"), data=tmp_path) as house:
+        beside = asyncio.create_task(house.call("srv__echo", text="beside"))
+        assert "can't be sent" in (await house.call("srv__echo", text="\ud800"))["error"]
+        assert (await beside)["untrusted_result"] == "beside"
+        assert house.changes == 1
 
 
 async def test_lines_that_are_no_messages_are_passed_over(tmp_path: Path) -> None:
@@ -185,7 +200,7 @@ async def test_a_server_that_never_answers_delays_a_turn_by_no_more_than_a_look(
     async with bench(raw("silent"), raw("good", "other"), data=tmp_path, settled=False) as house:
         began = time.monotonic()
         await house.registry.look()
-        assert time.monotonic() - began < 0.1
+        assert time.monotonic() - began < 1
         await house.registry.prepare("other__echo")
         assert house.registry.names() == ("other__echo",)
         assert "is starting" in str(house.registry.absence("srv__echo"))

@@ -56,6 +56,20 @@ def test_a_turn_that_parks_and_goes_on_is_two_streams_and_the_second_has_the_act
     assert told.streams("ann") == ["r1", "a1"]
 
 
+def test_a_decision_that_comes_before_the_park_ends_the_stream_and_begins_the_next() -> None:
+    told = Told()
+    log = told.logs.open("r1")
+    told.relay.join(log, 0, thread_id="t1", user_id="ann")
+    log.begin("t1")
+    log.emit("token", {"text": "before"})
+    log.emit("approval", {"action_id": "a1"})
+    log.begin("t1")
+    log.emit("token", {"text": "after"})
+    log.end(outcome("done", "after"))
+    assert told.streams("ann") == ["r1", "a1"]
+    assert [one["payload"] for _, one in told.frames if one["stream_id"] == "a1"] == ["after", "after", ""]
+
+
 def test_what_happened_before_somebody_joined_is_told_once() -> None:
     told = Told()
     log = told.logs.open("r1")

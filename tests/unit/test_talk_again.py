@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -81,3 +83,10 @@ def test_line_separators_inside_json_end_no_line() -> None:
 def test_what_is_no_json_object_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
         list(read_events([b"data: " + data + b"\n\n"]))
+
+
+def test_one_message_needs_no_terminal_and_no_markdown() -> None:
+    """A script that says one thing does not wait for what only a talk needs."""
+    loaded = "import sys, service.cli.chat, service.cli.talk.oneshot; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert not {"prompt_toolkit", "rich.markdown", "sqlalchemy", "langgraph", "fastapi"} & set(done.stdout.split())

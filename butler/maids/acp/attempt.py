@@ -22,7 +22,18 @@ from butler.maids.acp.session import SessionRefused, is_provider_trouble, open_s
 from butler.maids.acp.terminals import Terminals, Wrap
 from butler.maids.acp.updates import Turn
 from butler.maids.acp.wire import Wire
-from butler.maids.contract import Finished, Interrupting, Launch, MaidEvent, Output, Started, Stop, Tokens, Watcher
+from butler.maids.contract import (
+    Finished,
+    Interrupting,
+    Launch,
+    MaidEvent,
+    Output,
+    SessionOpened,
+    Started,
+    Stop,
+    Tokens,
+    Watcher,
+)
 from butler.maids.launching.processes import AT_ONCE, Graces, LaunchFailed, MaidProcess, spawn
 from butler.maids.launching.templates import fill_command
 
@@ -110,13 +121,18 @@ class Attempt:
         """Open a session and have one turn; every error of the agent's is written down, none is raised."""
         limits, launch = self._launch.maid.limits, self._launch
         try:
-            opening = open_session(connection, self._offer, self._place.tree, launch.maid.mode, self._load)
+            opening = open_session(
+                connection, self._offer, self._place.tree, launch.maid.mode, self._load, limits.session_ready / 2
+            )
             session = await self._until(asyncio.ensure_future(opening), limits.session_ready)
             if session is None:
                 return
             self._session_id, self._listening = session.session_id, True
             self._beat()
-            asking = connection.prompt(session_id=session.session_id, prompt=[acp.text_block(launch.prompt)])
+            self._tell(SessionOpened(session.session_id, session.can_load, session.loaded, session.detail))
+            instead = launch.resume.prompt if launch.resume is not None and session.loaded else None
+            text = launch.prompt if instead is None else instead
+            asking = connection.prompt(session_id=session.session_id, prompt=[acp.text_block(text)])
             self._prompt = asyncio.ensure_future(asking)
             answer = await self._until(self._prompt)
         except SessionRefused as error:

@@ -29,8 +29,8 @@ class AcpLauncher:
 
     Args:
         offer: what Butler does for a maid itself.
-        load: the id of an earlier session that a launch goes on with; None, or no function, for a new one. Needs an
-            agent that can load, the same home and the same tree.
+        load: the id of an earlier session that a launch goes on with; None for a new one. Needs the same home and the
+            same tree; an agent that can't load begins a new one.
         hidden: folders that a sandboxed agent can't see.
         graces: seconds for each rung of the stop ladder.
     """
@@ -39,7 +39,7 @@ class AcpLauncher:
         self,
         *,
         offer: Callable[[MaidDefinition], Offer] = default_offer,
-        load: Callable[[Launch], str | None] = lambda _: None,
+        load: Callable[[Launch], str | None] = lambda launch: launch.resume.session_id if launch.resume else None,
         hidden: Sequence[Path] = (),
         graces: Graces | None = None,
     ) -> None:

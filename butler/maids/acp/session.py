@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from acp import PROTOCOL_VERSION, RequestError, schema
 from acp.core import ClientSideConnection
+from pydantic import ValidationError
 
 from butler.maids.acp.offer import Offer
 
@@ -18,24 +20,33 @@ REFUSING = frozenset({401, 402, 403, 429})
 
 
 class SessionRefused(Exception):
-    """The agent has no session for us: no such mode, or it can't load; the text says why."""
+    """The agent has no session for us: no such mode; the text says why."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """An open session."""
+    """An open session; where it is not the `loaded` one that was wanted, `detail` says why."""
 
     session_id: str
     can_load: bool
+    loaded: bool = False
+    detail: str = ""
 
 
 async def open_session(
-    connection: ClientSideConnection, offer: Offer, tree: Path, mode: str | None, load: str | None = None
+    connection: ClientSideConnection,
+    offer: Offer,
+    tree: Path,
+    mode: str | None,
+    load: str | None = None,
+    patience: float = 30.0,
 ) -> Session:
     """Shake hands, open a session in `tree`, set its mode.
 
     Args:
-        load: the id of an earlier session that is gone on with. What the agent tells before this returns is history.
+        load: the id of an earlier session that is gone on with; a new one where the agent can't. What the agent tells
+            before this returns is history.
+        patience: seconds that loading may take.
 
     Raises:
         SessionRefused: see there.
@@ -45,17 +56,42 @@ async def open_session(
     # Some agents echo whatever version they are asked for, so the answer's says nothing.
     hello = await connection.initialize(PROTOCOL_VERSION, client_capabilities=offer.capabilities(), client_info=CLIENT)
     can_load = bool(hello.agent_capabilities and hello.agent_capabilities.load_session)
-    opened: schema.NewSessionResponse | schema.LoadSessionResponse
-    if load is None:
+    opened: schema.NewSessionResponse | schema.LoadSessionResponse | None = None
+    session_id, detail = load or "", ""
+    if load is not None:
+        try:
+            opened = await _loaded(connection, tree, load, can_load, patience)
+        except _NotLoaded as error:
+            detail = str(error)
+    is_loaded = opened is not None
+    if opened is None:
         opened = await connection.new_session(cwd=str(tree), mcp_servers=[])
         session_id = opened.session_id
-    elif can_load:
-        opened, session_id = await connection.load_session(cwd=str(tree), session_id=load, mcp_servers=[]), load
-    else:
-        raise SessionRefused("This agent can't load an earlier session.")
     if mode is not None:
         await _set_mode(connection, session_id, mode, opened)
-    return Session(session_id, can_load)
+    return Session(session_id, can_load, is_loaded, detail)
+
+
+class _NotLoaded(Exception):
+    """An earlier session can't be gone on with; the text says why."""
+
+
+async def _loaded(
+    connection: ClientSideConnection, tree: Path, load: str, can_load: bool, patience: float
+) -> schema.LoadSessionResponse:
+    if not can_load:
+        raise _NotLoaded("The agent can't load an earlier session.")
+    try:
+        async with asyncio.timeout(patience):
+            return await connection.load_session(cwd=str(tree), session_id=load, mcp_servers=[])
+    except TimeoutError:
+        raise _NotLoaded(f"The earlier session was not loaded within {patience:g} s.") from None
+    except ValidationError:
+        raise _NotLoaded("The answer to loading the earlier session can't be understood.") from None
+    except RequestError as error:
+        if is_provider_trouble(error):
+            raise
+        raise _NotLoaded(f"The earlier session could not be loaded: {reason_of(error)}") from None
 
 
 async def _set_mode(

@@ -67,8 +67,8 @@ async def plan(workspace: Workspace, work: Work) -> Journal | Conflict:
         names = ", ".join(file.path for file in files[:10])
         return Conflict(
             "conflict",
-            f"{len(files)} files were changed in the project and by the maid and can't be merged: {names}. Nothing was "
-            "applied. Settle them by hand (both sides are kept), or reject the work.",
+            f"{len(files)} file(s) were changed in the project and by the maid and can't be merged: {names}. "
+            "Nothing was applied. Settle them by hand (both sides are kept), or reject the work.",
             files,
         )
     return await _stage(workspace, work, targets)

@@ -42,6 +42,13 @@ class Desk:
         self._screen.page.settle()
         print_approval(self._screen.out, approval)
 
+    def show_new(self, waiting: list[Json]) -> None:
+        """Print the cards that were not shown yet, and ask nothing."""
+        for approval in waiting:
+            if approval["action_id"] not in self._asked:
+                self._asked.add(approval["action_id"])
+                self.show(approval)
+
     def decide(self, waiting: list[Json]) -> Json | None:
         """Ask about each that was not asked about; gives the first decision, None when there is none."""
         for approval in waiting:

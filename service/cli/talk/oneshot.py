@@ -38,7 +38,7 @@ class Pipe:
             sys.stdout.flush()
             self.at_start = shown.endswith("\n") or (self.at_start and not shown)
 
-    def note(self, line: str) -> None:
+    def note(self, line: str, *, whole: bool = True) -> None:
         """A line beside it."""
         if not self.quiet:
             print(line, file=sys.stderr, flush=True)

@@ -71,10 +71,10 @@ class Page:
         self._set(written)
         self._write(written)
 
-    def note(self, line: str) -> None:
-        """One line beside the reply, cut to the window."""
+    def note(self, line: str, *, whole: bool = False) -> None:
+        """A line beside the reply, cut to the window unless it is to be `whole`."""
         self.settle()
-        self._out.write(self._dim(clipped(line, max(self._size()[0] - 1, 8))) + "\n")
+        self._out.write(self._dim(line if whole else clipped(line, max(self._size()[0] - 1, 8))) + "\n")
         self._out.flush()
         self._gap = False
 

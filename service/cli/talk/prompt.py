@@ -66,13 +66,13 @@ class Prompt:
     def read(self, watched: Watched) -> str:
         """The next message. Raises: EOFError, KeyboardInterrupt (nothing was typed), `News`."""
         begun, self._begun = self._begun, ""
-        stop = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(watched, stop), name="butler-watch", daemon=True)
         sign = FormattedText([("bold", SIGN)])
         self._session.app.erase_when_done = False
         while True:
+            stop = threading.Event()
+            watcher = threading.Thread(target=self._watch, args=(watched, stop), name="butler-watch", daemon=True)
             try:
-                return self._session.prompt(sign, default=begun, pre_run=lambda: _begin(watcher))
+                return self._session.prompt(sign, default=begun, pre_run=watcher.start)
             except KeyboardInterrupt:
                 if not self._session.default_buffer.text:
                     raise
@@ -98,11 +98,6 @@ class Prompt:
         self._begun = self._session.default_buffer.text
         app.erase_when_done = True
         app.exit(exception=News())
-
-
-def _begin(watcher: threading.Thread) -> None:
-    if not watcher.is_alive() and watcher.ident is None:
-        watcher.start()
 
 
 def _keys() -> KeyBindings:

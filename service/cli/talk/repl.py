@@ -10,7 +10,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.approvals import is_code
 from service.cli.asking import unechoed
-from service.cli.cards import span
+from service.cli.cards import decision_lines, span
 from service.cli.grants import plain_id
 from service.cli.plain import visible
 from service.cli.remote import Remote
@@ -24,6 +24,9 @@ from service.cli.talk.turn import Left, Turns
 
 INTERRUPTED = 130
 SHOWN_THREADS = 15
+MOST_GIVEN_BACK = 1_000
+NOT_TAKEN_IN = frozenset({"unreachable", "rate_limited", "too_large", "invalid_request", "not_found"})
+"""Errors after which a message is there again to be sent."""
 
 
 class Talk:
@@ -41,9 +44,9 @@ class Talk:
         """Write words of a reply."""
         self._screen.page.text(piece)
 
-    def note(self, line: str) -> None:
+    def note(self, line: str, *, whole: bool = True) -> None:
         """Write a line beside it."""
-        self._screen.note(line)
+        self._screen.note(line, whole=whole)
 
     def heard(self, event: Event) -> None:
         """Learn which thread is talked in."""
@@ -52,6 +55,14 @@ class Talk:
 
     def run(self) -> int:
         """Talk until the person leaves; gives the exit status."""
+        try:
+            return self._run()
+        except Left:
+            self._screen.page.settle()
+            self.note("left; what runs goes on by itself")
+            return INTERRUPTED
+
+    def _run(self) -> int:
         if self._thread.thread_id:
             self._guarded(self._open)
         interrupted = False
@@ -73,12 +84,7 @@ class Talk:
             if typed.strip() in ("/quit", "/exit"):
                 return 0
             if typed.strip():
-                try:
-                    self._guarded(partial(self._typed, typed))
-                except Left:
-                    self._screen.page.settle()
-                    self.note("left; what runs goes on by itself")
-                    return INTERRUPTED
+                self._guarded(partial(self._typed, typed))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do something; what goes wrong with it is said, and the talk goes on."""
@@ -107,9 +113,25 @@ class Talk:
         try:
             self._settle(self._say_where_it_is(Ask("POST", "/chat", body)))
         except ButlerError as error:
-            if error.code in ("unreachable", "rate_limited", "too_large", "invalid_request"):
-                self._prompt.give_back(text)
+            if error.code in NOT_TAKEN_IN:
+                self._give_back(text)
+            if error.code == "not_found" and self._thread.thread_id:
+                self.note("this thread is gone; the next message begins a new one")
+                self._open_none()
+                return
             raise
+
+    def _give_back(self, text: str) -> None:
+        if len(text) <= MOST_GIVEN_BACK:
+            self._prompt.give_back(text)
+        else:
+            # Shown again it would push what went wrong off the screen.
+            self.note("your message was not taken in; the Up key has it again")
+
+    def _open_none(self) -> None:
+        self._thread = Thread(self._server)
+        self._queued.clear()
+        self._desk.forget()
 
     def _say_where_it_is(self, ask: Ask) -> Json:
         """Hear a turn, from another address if the server was started again since the last one."""
@@ -144,6 +166,8 @@ class Talk:
                 self._queued.append(run_id)
             if status in ("parked", "queued") and outcome["approvals"]:
                 outcome = self._decide(outcome)
+            elif status == "running":
+                outcome = self._join(run_id)
             elif status == "queued":
                 self.note("it waits until what was said before is answered")
                 outcome = self._join(run_id)
@@ -181,7 +205,14 @@ class Talk:
             return self._hear(Ask("POST", path, {"decisions": [decision]}))
         except ButlerError as error:
             self._screen.say(f"butler: {error.detail}")
-            return self._server.get(f"/runs/{outcome['run_id']}")
+            if isinstance(stands := error.extras.get("problem", {}).get("decision"), dict):
+                args = next(one["args"] for one in waiting if one["action_id"] == decision["action_id"])
+                for line in decision_lines(stands, args):
+                    self._screen.say(f"    {line}")
+            now = self._server.get(f"/runs/{outcome['run_id']}")
+            if now["status"] != "running":
+                self._show_missed()
+            return now
 
     def _tell_waiting(self, waiting: list[Json]) -> None:
         own = [one["code"] for one in waiting if not one.get("waits_for")]
@@ -194,16 +225,15 @@ class Talk:
 
     def _tell_news(self) -> None:
         """Something happened in the open thread from elsewhere. It is told; nothing is asked while a person types."""
-        for item in self._thread.missed():
-            self._show(item)
-        state = self._thread.state()
-        if state and state["status"] == "running" and (run_id := self._thread.at_work()):
-            outcome = self._join(run_id)
-            if outcome["status"] == "parked":
-                waiting = self._desk.waiting(outcome["thread_id"])
-                for one in waiting:
-                    self._desk.show(one)
-                self._tell_waiting(waiting)
+        self._show_missed()
+        state = self._thread.state() or {}
+        if state.get("status") == "running" and (run_id := self._thread.at_work()):
+            self._join(run_id)
+            state = self._thread.state() or {}
+        if state.get("status") == "parked":
+            waiting = self._desk.waiting(str(self._thread.thread_id))
+            self._desk.show_new(waiting)
+            self._tell_waiting(waiting)
         self._thread.seen_up_to_now()
 
     def _list(self) -> None:
@@ -239,8 +269,7 @@ class Talk:
         """Show the end of the thread, what runs in it, and what waits in it."""
         state = self._thread.state(required=True) or {}
         self.note(f"thread {self._thread.thread_id}: {state['title'] or '(no title)'}")
-        for item in self._thread.missed(first=True):
-            self._show(item)
+        self._show_missed(first=True)
         if state["status"] == "running" and (run_id := self._thread.at_work()):
             self._settle(self._join(run_id))
         elif state["status"] == "parked" and (waiting := self._desk.waiting(str(self._thread.thread_id))):
@@ -248,11 +277,15 @@ class Talk:
         else:
             self._thread.seen_up_to_now()
 
+    def _show_missed(self, *, first: bool = False) -> None:
+        for item in self._thread.missed(first=first):
+            self._show(item)
+
     def _show(self, item: Json) -> None:
         if item["role"] == "assistant":
             self.text(item["text"])
             self._screen.page.settle()
         elif item["role"] == "user":
-            self._screen.note(f"> {item['text']}")
+            self._screen.note(f"> {item['text']}", whole=False)
         else:
-            self._screen.note(f"{item.get('tool') or 'tool'}: {item['text']}")
+            self._screen.note(f"{item.get('tool') or 'tool'}: {item['text']}", whole=False)

@@ -32,9 +32,9 @@ class Screen:
     def _dim(self, line: str) -> str:
         return line if self.is_dumb else f"{DIM}{line}{PLAIN}"
 
-    def note(self, text: str) -> None:
-        """One dim line beside the talk."""
-        self.page.note(visible(text))
+    def note(self, text: str, *, whole: bool = True) -> None:
+        """A dim line beside the talk."""
+        self.page.note(visible(text), whole=whole)
 
     def say(self, text: str = "") -> None:
         """A line of the shell's own, whole."""

@@ -12,7 +12,7 @@ from service.cli.remote import Remote
 from service.cli.sse import Event
 from service.cli.talk.again import Again
 from service.cli.talk.line import Ask, Line, Word
-from service.cli.talk.words import maid_line, tool_line
+from service.cli.talk.words import approval_line, maid_line, tool_line
 
 
 class Teller(Protocol):
@@ -21,8 +21,8 @@ class Teller(Protocol):
     def text(self, piece: str) -> None:
         """Some more words of the reply."""
 
-    def note(self, line: str) -> None:
-        """One line beside the reply."""
+    def note(self, line: str, *, whole: bool = True) -> None:
+        """A line beside the reply; where there is little room it may be cut unless it is to be `whole`."""
 
     def heard(self, event: Event) -> None:
         """Every event, before it is told in words."""
@@ -65,6 +65,8 @@ class Turns:
                         self._teller.note("the connection broke; trying again (Ctrl-C twice leaves)")
                     case Word.BACK:
                         self._teller.note("connected again")
+                        if asked:
+                            self._cancel(run_id)
                     case Event():
                         if heard.name == "run":
                             run_id = str(heard.data["run_id"])
@@ -72,8 +74,15 @@ class Turns:
                         self._last[run_id] = heard.seq
                         self._tell(again, heard)
                         if heard.name == "end":
+                            self._ended(run_id, heard.data)
                             return heard.data
         raise ButlerError("unreachable", "The stream ended without an end.")
+
+    def _ended(self, run_id: str, outcome: Json) -> None:
+        """A queued run has not begun: its own events will be numbered from the first one."""
+        if outcome["status"] == "queued":
+            self._last.pop(run_id, None)
+            self._again.pop(run_id, None)
 
     def _cancel(self, run_id: str) -> None:
         self._teller.note("stopping …")
@@ -92,10 +101,11 @@ class Turns:
                 self._teller.note(f"note: {visible(str(event.data.get('text')))}")
             case "tool" if again.is_news(event):
                 if line := tool_line(event.data):
-                    self._teller.note(line)
+                    self._teller.note(line, whole=False)
             case "maid" if again.is_news(event):
-                self._teller.note(maid_line(event.data))
-            case "approval":
-                again.is_news(event)
+                self._teller.note(maid_line(event.data), whole=False)
+            case "approval" if again.is_news(event):
+                # Whatever runs beside it goes on; its card comes when the turn has stopped.
+                self._teller.note(approval_line(event.data), whole=False)
             case _:
                 pass

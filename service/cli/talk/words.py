@@ -64,6 +64,11 @@ def tool_line(data: Json) -> str | None:
             return None
 
 
+def approval_line(data: Json) -> str:
+    """An `approval` event in words."""
+    return visible(f"{data.get('code')} waits for a decision: {data.get('title')}")
+
+
 def maid_line(data: Json) -> str:
     """A `maid` event in words."""
     attempt = f", attempt {data['attempt']}" if data.get("attempt") else ""
