@@ -200,7 +200,7 @@ def test_the_command_line_shows_projects_and_routes_by_them(shop: Shop) -> None:
     said: Json = json.loads(shop.server.cli("maids", "list", "--json").stdout)
     [shown] = said["projects"]
     assert shown["variables"] == ["FLAVOUR", "LANG", "OTHER", "SHOP_TOKEN"] and SECRET not in json.dumps(said)
-    assert [maid["maid_id"] for maid in said["maids"]] == ["scripted", "hasty", "own"]
+    assert [maid["maid_id"] for maid in said["maids"]] == ["scripted", "hasty", "hanging", "own"]
     assert "project corner: " in shop.server.cli("maids", "check").stdout
     asked = ("maids", "route", "format", "--instruction", "a longer one")
     assert "maid: own\n" in shop.server.cli(*asked, "--project", "corner").stdout
