@@ -85,10 +85,10 @@ class Redactor:
                 return found.start()
         return None
 
-    def reaches_half(self, text: str) -> bool:
-        """Whether half of a secret, or more, stands at the end of a text."""
+    def reaches_quarter(self, text: str) -> bool:
+        """Whether a quarter of a secret, or more, stands at the end of a text."""
         ends = (text[place:] for place in range(len(text)))
-        return any(form.startswith(end) and len(form) <= 2 * len(end) for end in ends for form in self._forms_of(end))
+        return any(form.startswith(end) and len(form) <= 4 * len(end) for end in ends for form in self._forms_of(end))
 
     def _forms_of(self, beginning: str) -> list[str]:
         return self._begins.get(beginning[0], [])
