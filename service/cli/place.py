@@ -108,7 +108,8 @@ def _own_token(settings: Settings) -> tuple[SecretStr, str]:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ButlerError(
             "unauthorized",
-            f"There is no token to speak with: BUTLER_TOKEN is not set, and {path} can't be read ({why}).",
+            f"There is no token to speak with: BUTLER_TOKEN is not set, and {path} can't be read ({why}). "
+            "Go to Butler's folder, or set BUTLER_URL and BUTLER_TOKEN.",
         ) from None
 
 

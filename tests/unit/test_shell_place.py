@@ -89,7 +89,7 @@ def test_no_token_anywhere_is_said_with_where_it_was_looked_for(tmp_path: Path) 
     with pytest.raises(ButlerError) as caught:
         place(tmp_path)
     assert caught.value.code == "unauthorized"
-    assert "owner.token" in caught.value.detail
+    assert "owner.token" in caught.value.detail and "Butler's folder" in caught.value.detail
 
 
 def test_a_token_that_can_not_travel_is_refused_without_being_shown(home: Path) -> None:
