@@ -25,6 +25,7 @@ from service.address import forget_url, local_url, write_url
 from service.house import open_house
 from service.http.app import create_app
 from service.socket.frames import MOST_FRAME_BYTES
+from service.socket.head import HeadProtocol
 from service.socket.narrow import NarrowProtocol
 from service.watching.logs import set_up_logging
 from service.wiring import Configuration, read_configuration
@@ -122,6 +123,7 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
                 lifespan="off",
                 # asyncio and uvloop cost the same here, but uvloop forks for a child process where asyncio uses vfork.
                 loop="asyncio",
+                http=HeadProtocol,
                 ws=NarrowProtocol,
                 # Beyond the limit of our own, so that a frame that is a little too large gets an answer.
                 ws_max_size=2 * MOST_FRAME_BYTES,

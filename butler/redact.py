@@ -31,7 +31,9 @@ class Redactor:
             value = secret.strip()
             if len(value) >= MIN_LENGTH:
                 escaped = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
-                forms.update((value, *escaped, quote(value, safe="", errors="replace")))
+                # Answers of agents and tools are JSON, and stand as text in other JSON.
+                twice = (json.dumps(one, ensure_ascii=False)[1:-1] for one in escaped)
+                forms.update((value, *escaped, *twice, quote(value, safe="", errors="replace")))
         # The longest first, so that a secret which contains another is masked whole.
         ordered = sorted(forms, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
@@ -85,10 +87,10 @@ class Redactor:
                 return found.start()
         return None
 
-    def reaches_half(self, text: str) -> bool:
-        """Whether half of a secret, or more, stands at the end of a text."""
+    def reaches_quarter(self, text: str) -> bool:
+        """Whether a quarter of a secret, or more, stands at the end of a text."""
         ends = (text[place:] for place in range(len(text)))
-        return any(form.startswith(end) and len(form) <= 2 * len(end) for end in ends for form in self._forms_of(end))
+        return any(form.startswith(end) and len(form) <= 4 * len(end) for end in ends for form in self._forms_of(end))
 
     def _forms_of(self, beginning: str) -> list[str]:
         return self._begins.get(beginning[0], [])

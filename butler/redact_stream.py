@@ -6,7 +6,7 @@ from butler.redact import MASK, Redactor
 
 STALLED_SECONDS = 0.1
 """After so long without a new piece, `release` is asked what may be shown all the same."""
-MOST_RELEASED = 8
+MOST_RELEASED = 4
 
 
 class StreamRedactor:
@@ -36,7 +36,7 @@ class StreamRedactor:
         So a pause of the model does not hide the end of an ordinary word. If it was a secret after all, the rest of it
         is masked.
         """
-        if len(self._held) > MOST_RELEASED or self._redactor.reaches_half(self._held):
+        if len(self._held) > MOST_RELEASED or self._redactor.reaches_quarter(self._held):
             return ""
         shown, self._released = self._held[self._released :], len(self._held)
         return shown

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import socket
 from pathlib import Path
 
 URL_FILE = "server.url"
@@ -37,3 +39,28 @@ def read_url(data_dir: Path) -> str | None:
 def forget_url(data_dir: Path) -> None:
     """Take the file away when the server stops."""
     (data_dir / URL_FILE).unlink(missing_ok=True)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent to a host stays on this machine whatever the network does."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is this machine: only its own addresses can be listened on."""
+    if is_loopback(host):
+        return True
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+        for family, kind, number, _, address in found:
+            with socket.socket(family, kind, number) as probe:
+                probe.bind(address)
+    except (OSError, UnicodeError):
+        return False
+    return bool(found)

@@ -8,13 +8,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx2
 
 from butler.clock import stamp
 from config.settings import Settings
-from service.address import TOKEN_FILE, URL_FILE, read_url
+from service.address import TOKEN_FILE, URL_FILE, is_this_machine, read_url
 from service.doctor import Finding
 
 NAME = "server"
@@ -37,6 +37,10 @@ def server(settings: Settings) -> Iterator[Finding]:
         return
     if url is None:
         yield Finding(NAME, "note", "one is starting or stopping now", "look again in a few seconds")
+        return
+    if not is_this_machine(urlsplit(url).hostname or ""):
+        do = "stop the server and start it again; no token was sent there"
+        yield Finding(NAME, "bad", f"{URL_FILE} names {url}, which is not on this machine", do)
         return
     try:
         with httpx2.Client(timeout=WAIT_SECONDS, trust_env=False) as client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -42,6 +43,9 @@ from service.watching.opening import open_telemetry
 from service.wiring import Configuration, build_faculties, hidden_model
 
 log = structlog.get_logger("butler.house")
+
+LOOK_SECONDS = 0.3
+"""Longer than a look at the lock takes, on a busy machine too."""
 
 
 @dataclass(frozen=True)
@@ -113,18 +117,27 @@ async def open_house(configuration: Configuration, environ: Mapping[str, str], u
 
 
 def hold(lock: Path) -> int:
-    """Hold a directory for this process alone; the lock goes with the process, however it ends."""
+    """Hold a directory for this process alone; the lock goes with the process, however it ends.
+
+    Raises:
+        ConfigError: another server has it. Whoever only looks at it, as the doctor does, is waited for.
+    """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        problem = Problem(
-            "environment", 0, "BUTLER_DATA_DIR",
-            f"another Butler serves {lock.parent} already; stop it or choose another directory",
-        )  # fmt: skip
-        raise ConfigError([problem]) from None
-    return descriptor
+    end = time.monotonic() + LOOK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() < end:
+                time.sleep(LOOK_SECONDS / 20)
+                continue
+            os.close(descriptor)
+            problem = Problem(
+                "environment", 0, "BUTLER_DATA_DIR",
+                f"another Butler serves {lock.parent} already; stop it or choose another directory",
+            )  # fmt: skip
+            raise ConfigError([problem]) from None
+        return descriptor
 
 
 def make_private(path: Path) -> None:

@@ -22,7 +22,7 @@ from config.settings import load_settings
 from service.audit_export import Format, encoded, from_time, read_export, shown_row
 from service.audit_story import find_action, story
 from service.cli.exits import FAILED
-from service.cli.plain import json_document, visible
+from service.cli.plain import harmless_lines, json_document, visible
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -117,8 +117,10 @@ def audit_export(
             rows = (shown_row(row, redactor) for row in stored_rows(connection, since=from_time(since)))
             lines = [json_document({"items": list(rows)}).encode() + b"\n"] if as_json else encoded(rows, kind)
             if output is None:
+                # What is kept is exact; on a terminal no value may move the cursor.
+                exact = not sys.stdout.isatty()
                 for line in lines:
-                    sys.stdout.buffer.write(line)
+                    sys.stdout.buffer.write(line if exact else harmless_lines(line.decode()).encode())
                 sys.stdout.flush()
                 return
             descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

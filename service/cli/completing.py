@@ -48,7 +48,7 @@ def maid_ids(incomplete: str) -> list[tuple[str, str]]:
         from config.settings import load_settings
 
         registry, _ = read_maids_file(load_settings().config_dir / "maid_registry.yml")
-        return [(one.maid_id, one.label or "") for one in registry.maids if one.maid_id.startswith(incomplete)]
+        return _offered(incomplete, [(one.maid_id, one.label) for one in registry.maids])
 
     return _quietly(find)
 
@@ -61,7 +61,8 @@ def intents(incomplete: str) -> list[str]:
         from config.settings import load_settings
 
         routes, _ = read_routes_file(load_settings().config_dir / "intent_maid_routes.yml", None)
-        return [one for one in dict.fromkeys(route.intent for route in routes) if one.startswith(incomplete)]
+        found = dict.fromkeys(route.intent for route in routes)
+        return [word for word, _ in _offered(incomplete, [(one, "") for one in found])]
 
     return _quietly(find)
 

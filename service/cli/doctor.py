@@ -16,7 +16,7 @@ from config.tools_file import load_tools_file
 from service import doctor as doctor_checks
 from service.cli.common import configuration, counted
 from service.cli.exits import FAILED
-from service.cli.plain import json_document
+from service.cli.plain import json_document, visible
 from service.doctor import Finding, State
 from service.doctor_machine import clock, disk, private_files, studio, versions
 from service.doctor_maids import maids as check_maids
@@ -43,7 +43,7 @@ def doctor(
         found.append(finding)
         if not as_json:
             do = f" ({finding.do})" if finding.do else ""
-            console.print(f"{MARKS[finding.state]} {escape(f'{finding.name}: {finding.detail}{do}')}")
+            console.print(f"{MARKS[finding.state]} {escape(visible(f'{finding.name}: {finding.detail}{do}'))}")
     ok = all(finding.state != "bad" for finding in found)
     if as_json:
         print(json_document({"ok": ok, "items": [asdict(finding) for finding in found]}))

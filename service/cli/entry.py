@@ -17,6 +17,7 @@ from butler.errors import ButlerError
 from config.problems import ConfigError
 from service.cli.exits import DONE, FAILED, USAGE, exit_status, nobody_reads
 from service.cli.lazy import LazyGroup
+from service.cli.plain import harmless_lines
 
 app = typer.Typer(
     name="butler",
@@ -67,10 +68,10 @@ def run(arguments: Sequence[str]) -> int:
         return _failed(as_json, "invalid_request", "It was broken off.", 1)
     except ConfigError as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)
+            print(harmless_lines(str(problem)), file=sys.stderr)
         return _failed(as_json, "invalid_config", "\n".join(map(str, error.problems)), USAGE)
     except ButlerError as error:
-        print(f"butler: {error.detail}", file=sys.stderr)
+        print(harmless_lines(f"butler: {error.detail}"), file=sys.stderr)
         extras = {name: value for name, value in error.extras.items() if name != "problem"}
         return _failed(
             as_json, error.code, error.detail, exit_status(error), **extras, **error.extras.get("problem", {})

@@ -36,7 +36,7 @@ from service.cli.exits import USAGE
 from service.cli.maids_cancel import cancel
 from service.cli.maids_clean import clean
 from service.cli.maids_remote import run, show
-from service.cli.plain import json_document, visible
+from service.cli.plain import harmless_lines, json_document, visible
 from service.cli.projects import folder_of, lines_of
 
 NONE = "\u2013"
@@ -148,7 +148,7 @@ def check(as_json: AsJson = False) -> None:
             print(f"{len(read.registry.maids)} maid(s), {len(read.routes)} route(s); the files are sound.")
     sys.stdout.flush()
     for problem in read.problems:
-        print(problem, file=sys.stderr)
+        print(harmless_lines(str(problem)), file=sys.stderr)
     if read.problems:
         raise typer.Exit(USAGE)
 

@@ -13,6 +13,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from service.cli.completing import intents, maid_ids, maid_run_ids
 from service.cli.exits import DONE, FAILED, PARKED, REFUSED, USAGE
+from service.cli.grants import plain_id
 from service.cli.maids_told import attempt_lines, waiting_lines
 from service.cli.plain import json_document, visible, visible_lines
 from service.cli.projects import as_sent
@@ -63,7 +64,7 @@ def show(
     """Show how a task went: attempts, checks, reason."""
     with remote() as server:
         if maid_run_id:
-            task = server.get(f"/maid-runs/{maid_run_id}")
+            task = server.get(f"/maid-runs/{plain_id(maid_run_id)}")
         else:
             listed = server.get("/maid-runs", limit=20)
             if as_json:

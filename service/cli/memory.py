@@ -22,7 +22,7 @@ from config.environment import read_environment
 from config.problems import ConfigError
 from config.settings import load_settings
 from service.cli.common import configuration, open_database
-from service.cli.plain import json_document
+from service.cli.plain import harmless_lines, json_document, visible
 from service.memory import erase_all, memory_item
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def memory_list(
     table = Table("id", "importance", "since", "text", box=None, pad_edge=False)
     for one in found:
         shown = f"(forgotten) {one.text}" if one.forgotten_at else one.text
-        table.add_row(one.memory_id, str(one.importance), one.created_at[:10], Text(shown))
+        table.add_row(one.memory_id, str(one.importance), one.created_at[:10], Text(visible(shown)))
     Console(highlight=False, soft_wrap=True).print(table)
 
 
@@ -113,9 +113,10 @@ def memory_export(
     items = [memory_item(one) for one in _with(user, lambda c, p: memories.listed(c, p.user_id, forgotten=True))]
     if lines:
         for item in items:
-            print(json.dumps(item, ensure_ascii=False))
+            print(visible(json.dumps(item, ensure_ascii=False)))
         return
-    print(json.dumps({"person": user, "exported_at": stamp(), "memories": items}, ensure_ascii=False, indent=2))
+    document = {"person": user, "exported_at": stamp(), "memories": items}
+    print(harmless_lines(json.dumps(document, ensure_ascii=False, indent=2)))
 
 
 @memory_app.command("erase")

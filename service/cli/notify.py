@@ -13,7 +13,7 @@ from config.settings import Settings, load_settings
 from service.address import read_url
 from service.cli.common import configuration, open_database
 from service.cli.exits import FAILED
-from service.cli.plain import json_document
+from service.cli.plain import json_document, visible
 
 notify_app = typer.Typer(help="Try the notification channels, look at what waits.", no_args_is_help=True)
 
@@ -50,7 +50,7 @@ def notify_test(
             source = str(channel.definition.source)
             items.append({"user": channel.user, "channel": channel.shown, "source": source, "fault": fault})
         else:
-            print(f"{channel.user} {channel.shown} ({channel.definition.source}): {fault or 'sent'}")
+            print(visible(f"{channel.user} {channel.shown} ({channel.definition.source}): {fault or 'sent'}"))
     if as_json:
         print(json_document({"ok": not failed, "items": items}))
     if failed:
@@ -81,7 +81,7 @@ def notify_list(as_json: AsJson = False) -> None:
     for status in STATUSES:
         print(f"{status}: {counts.get(status, 0)}")
     for one in said:
-        print(f"failing: {one}")
+        print(visible(f"failing: {one}"))
     if not troubles:
         print("No channel fails.")
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from butler.errors import ButlerError
 from config.environment import Environment, read_environment
 from config.settings import Settings, load_settings
-from service.address import TOKEN_FILE, URL_FILE, local_url, read_url
+from service.address import TOKEN_FILE, URL_FILE, is_loopback, is_this_machine, local_url, read_url
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Place:
     @property
     def is_loopback(self) -> bool:
         """Whether what is sent there stays on this machine whatever the network does."""
-        return _is_loopback(urlsplit(self.url).hostname or "")
+        return is_loopback(urlsplit(self.url).hostname or "")
 
 
 def find_place(environment: Environment | None = None, cwd: Path | None = None) -> Place:
@@ -40,7 +40,7 @@ def find_place(environment: Environment | None = None, cwd: Path | None = None) 
     told, token = environment.get("BUTLER_URL"), environment.get("BUTLER_TOKEN")
     if told:
         parts = _checked(told, "BUTLER_URL")
-        url, url_from, here = _base(parts), "BUTLER_URL", _is_loopback(parts.hostname or "")
+        url, url_from, here = _base(parts), "BUTLER_URL", is_loopback(parts.hostname or "")
         if parts.scheme == "http" and not here and environment.get("BUTLER_INSECURE") != "1":
             raise ButlerError(
                 "invalid_request",
@@ -51,6 +51,12 @@ def find_place(environment: Environment | None = None, cwd: Path | None = None) 
         url, url_from = _of_this_house(load_settings(environment.values, cwd))
         here = True
     if token:
+        if not here and _was_left_there(environment):
+            raise ButlerError(
+                "invalid_request",
+                f"BUTLER_URL stands in {environment.file}, but BUTLER_TOKEN in the environment: a folder does not say "
+                f"where your token is sent ({url}). Set both in the same place, or name the file with BUTLER_ENV_PATH.",
+            )
         return Place(url, _sendable(token, "BUTLER_TOKEN"), url_from, "BUTLER_TOKEN")
     if not here:
         raise ButlerError(
@@ -62,16 +68,34 @@ def find_place(environment: Environment | None = None, cwd: Path | None = None) 
     return Place(url, found, url_from, token_from)
 
 
+def _was_left_there(environment: Environment) -> bool:
+    """Whether a file of the working directory, named by nobody, says where a person's own token would be sent."""
+    lines, named = environment.lines, environment.get("BUTLER_ENV_PATH")
+    return "BUTLER_URL" in lines and "BUTLER_TOKEN" not in lines and (not named or "BUTLER_ENV_PATH" in lines)
+
+
 def _of_this_house(settings: Settings) -> tuple[str, str]:
     if told := read_url(settings.data_dir):
         source = str(settings.data_dir / URL_FILE)
-        return _base(_checked(told, source)), source
+        return _here(told, source), source
     if settings.port == 0:
         raise ButlerError(
             "unreachable",
             f"No Butler runs on {settings.data_dir}. Start it with `butler serve`, or say with BUTLER_URL where it is.",
         )
-    return _base(_checked(local_url(settings.host, settings.port), "BUTLER_HOST")), "BUTLER_HOST and BUTLER_PORT"
+    return _here(local_url(settings.host, settings.port), "BUTLER_HOST"), "BUTLER_HOST and BUTLER_PORT"
+
+
+def _here(url: str, source: str) -> str:
+    """The base of an address that only a server of this machine can have. Raises ButlerError for any other."""
+    parts = _checked(url, source)
+    if not is_this_machine(parts.hostname or ""):
+        raise ButlerError(
+            "invalid_request",
+            f"{source} names {_base(parts)}, which is not on this machine, so no token is sent there. "
+            "If it is yours, say so with BUTLER_URL and BUTLER_TOKEN.",
+        )
+    return _base(parts)
 
 
 def _own_token(settings: Settings) -> tuple[SecretStr, str]:
@@ -84,7 +108,8 @@ def _own_token(settings: Settings) -> tuple[SecretStr, str]:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ButlerError(
             "unauthorized",
-            f"There is no token to speak with: BUTLER_TOKEN is not set, and {path} can't be read ({why}).",
+            f"There is no token to speak with: BUTLER_TOKEN is not set, and {path} can't be read ({why}). "
+            "Go to Butler's folder, or set BUTLER_URL and BUTLER_TOKEN.",
         ) from None
 
 
@@ -114,16 +139,6 @@ def _base(parts: SplitResult) -> str:
         shown = f"[{address}]" if address.version == 6 else str(address)
     port = f":{parts.port}" if parts.port is not None else ""
     return f"{parts.scheme}://{shown}{port}{parts.path.rstrip('/')}"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
 
 
 def _sendable(token: str, source: str) -> SecretStr:

@@ -21,6 +21,11 @@ def visible(text: str) -> str:
     return "".join(_escape(char) if _is_unseen(char) else char for char in text)
 
 
+def harmless_lines(text: str) -> str:
+    """The text with its line feeds, each line as `visible` shows it."""
+    return "\n".join(visible_lines(text))
+
+
 def visible_lines(text: str) -> list[str]:
     """The text line by line, each as `visible` shows it."""
     return [visible(line.removesuffix("\r")) for line in text.split("\n")]

@@ -12,6 +12,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.http11 import Request
 
 STRANGERS_FRAME_BYTES = 64 * 1024
+STRANGERS_BYTES = 2 * STRANGERS_FRAME_BYTES
+"""What is read of a stranger in all, pings and fragments with it."""
 WIDEN = "butler.widen"
 """The name of the ASGI extension by which the door says that the caller is known."""
 DATA_FRAMES = frozenset({0, 1, 2})
@@ -26,6 +28,7 @@ class NarrowProtocol(WebSocketsSansIOProtocol):
         self._wide = False
         self._unread = b""
         self._waits = False
+        self._read_bytes = 0
 
     def handle_connect(self, event: Request) -> None:
         """Let the application widen it; it runs only after this."""
@@ -47,6 +50,9 @@ class NarrowProtocol(WebSocketsSansIOProtocol):
             super().data_received(data)
             return
         self._unread += data
+        if self._read_bytes > STRANGERS_BYTES or len(self._unread) > self.config.ws_max_size + STRANGERS_BYTES:
+            self.transport.abort()
+            return
         if self.close_sent:
             data, self._unread = self._unread, b""
             super().data_received(data)
@@ -59,6 +65,7 @@ class NarrowProtocol(WebSocketsSansIOProtocol):
                 return
             part, self._unread = self._unread[:size], self._unread[size:]
             self._waits = ends_message
+            self._read_bytes += size
             super().data_received(part)
 
 

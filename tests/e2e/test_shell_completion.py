@@ -84,3 +84,16 @@ def test_titles_that_others_wrote_bring_no_signs_into_the_shells_eval(butler: Bu
     ).stdout
     assert "bold title" in shown
     assert not set(shown.partition(thread)[2]) & set("$`;[]<>|&\\")
+
+
+def test_labels_of_a_folders_files_bring_no_signs_into_the_shells_eval(butler: ButlerServer) -> None:
+    label = "\\\\$(touch here) `id` [bold]tidy"
+    (butler.config / "maid_registry.yml").write_text(
+        f'maids:\n  - {{maid_id: tidy_one, kind: script, label: "{label}", role: format, command_template: [tidy]}}\n'
+    )
+    try:
+        shown = shell(butler, _BUTLER_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="butler maids evaluate ").stdout
+    finally:
+        (butler.config / "maid_registry.yml").unlink()
+    assert "touch here" in shown
+    assert not set(shown.partition("tidy_one")[2]) & set("$`;[]<>|&\\")

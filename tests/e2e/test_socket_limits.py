@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -19,6 +20,19 @@ def test_a_stranger_can_not_send_a_large_frame(butler: ButlerServer) -> None:
     with open_socket(butler.client(None)) as stranger:
         stranger.raw(json.dumps({"type": "AUTH", "token": "x" * 70_000}))
         assert stranger.closed()[0] == 1009
+
+
+@pytest.mark.parametrize("raw", [b"\x89\xfd" + bytes(129), b"\x00\x80" + bytes(4)], ids=["pings", "empty fragments"])
+def test_a_stranger_can_not_go_on_with_frames_that_say_nothing(butler: ButlerServer, raw: bytes) -> None:
+    with open_socket(butler.client(None)) as stranger:
+        wire = stranger.connection.socket
+        wire.sendall(b"\x01\x81" + bytes(4) + b"x")
+        start = time.monotonic()
+        with pytest.raises(OSError):
+            while time.monotonic() < start + 30:
+                wire.sendall(raw * 100)
+        # Long before the time in which a sign-in has to come is over.
+        assert time.monotonic() < start + 4
 
 
 def test_what_comes_right_behind_the_sign_in_is_read_whatever_its_size(butler: ButlerServer, owner: Client) -> None:

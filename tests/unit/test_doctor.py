@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 import pytest
 from sqlalchemy import Connection
 
+from butler.errors import ConfigError
 from butler.people import Actor
 from butler.storage import audit
 from butler.storage.database import Database
@@ -215,12 +217,36 @@ def test_a_server_that_runs(
     assert [(one.name, one.detail) for one in found[1:]] == ([("agents", "1 connected")] if state == "good" else [])
 
 
+def test_the_token_is_not_sent_to_another_machine(settings: Settings) -> None:
+    lock = hold(settings.data_dir / "server.lock")
+    try:
+        write_url(settings.data_dir, "http://192.0.2.7:8710")
+        [(state, said)] = told(list(server(settings)))
+    finally:
+        os.close(lock)
+    assert state == "bad" and "not on this machine" in said
+
+
 def test_a_server_that_does_not_run_is_no_fault(settings: Settings) -> None:
     assert told(list(server(settings))) == [("note", "none runs on this data directory (start it: make run)")]
     (settings.data_dir / "server.lock").touch()
     write_url(settings.data_dir, "http://127.0.0.1:9")
     [(state, said)] = told(list(server(settings)))
     assert state == "note" and "server.url is left over from one that was killed" in said
+
+
+def test_a_look_at_the_lock_does_not_keep_a_server_from_starting(tmp_path: Path) -> None:
+    looking = os.open(tmp_path / "server.lock", os.O_RDONLY | os.O_CREAT, 0o600)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    timer = threading.Timer(0.05, os.close, [looking])
+    timer.start()
+    lock = hold(tmp_path / "server.lock")
+    timer.join()
+    try:
+        with pytest.raises(ConfigError, match="another Butler serves"):
+            hold(tmp_path / "server.lock")
+    finally:
+        os.close(lock)
 
 
 OTLP = "OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -35,6 +35,8 @@ def test_a_secret_is_masked_inside_json_text_and_urls() -> None:
         json.dumps({"a": secret}),
         json.dumps(secret, ensure_ascii=False),
         "q=pa%22ss%5Cw%C3%B6rd%20%261",
+        json.dumps({"answer": json.dumps({"a": secret})}),
+        json.dumps(json.dumps(secret, ensure_ascii=False), ensure_ascii=False),
     ):
         assert MASK in redactor.text(shown)
         assert "rd" not in redactor.text(shown)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from butler.errors import ButlerError
-from config.environment import Environment
+from config.environment import Environment, read_environment
 from service.cli.place import Place, find_place
 
 
@@ -89,7 +89,7 @@ def test_no_token_anywhere_is_said_with_where_it_was_looked_for(tmp_path: Path) 
     with pytest.raises(ButlerError) as caught:
         place(tmp_path)
     assert caught.value.code == "unauthorized"
-    assert "owner.token" in caught.value.detail
+    assert "owner.token" in caught.value.detail and "Butler's folder" in caught.value.detail
 
 
 def test_a_token_that_can_not_travel_is_refused_without_being_shown(home: Path) -> None:
@@ -103,3 +103,33 @@ def test_a_port_of_the_systems_choice_needs_a_running_server(home: Path) -> None
         place(home, BUTLER_PORT="0")
     assert caught.value.code == "unreachable"
     assert "butler serve" in caught.value.detail
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.7:8710", "https://[2001:db8::1]"])
+def test_no_token_goes_where_only_a_file_of_the_folder_says_so(url: str, home: Path) -> None:
+    (home / ".butler" / "server.url").write_text(f"{url}\n")
+    for values in ({}, {"BUTLER_TOKEN": "mine"}, {"BUTLER_OWNER_TOKEN": "owners-own-token"}):
+        with pytest.raises(ButlerError) as caught:
+            place(home, **values)
+        assert caught.value.code == "invalid_request"
+        assert "server.url" in caught.value.detail
+    (home / ".butler" / "server.url").unlink()
+    with pytest.raises(ButlerError, match="not on this machine"):
+        place(home, BUTLER_HOST="192.0.2.7", BUTLER_TOKEN="mine")
+
+
+def test_the_environments_token_does_not_go_where_a_folders_env_file_says(home: Path) -> None:
+    (home / ".env").write_text("BUTLER_URL=https://elsewhere.example\n")
+    with pytest.raises(ButlerError) as caught:
+        find_place(read_environment({"BUTLER_TOKEN": "mine"}, home), home)
+    assert (caught.value.code, "mine" in caught.value.detail) == ("invalid_request", False)
+    # Somebody who names the file, or keeps both in it, means it; this machine is no elsewhere.
+    named = {"BUTLER_TOKEN": "mine", "BUTLER_ENV_PATH": str(home / ".env")}
+    assert find_place(read_environment(named, home), home).url == "https://elsewhere.example"
+    (home / ".env").write_text("BUTLER_URL=https://elsewhere.example\nBUTLER_TOKEN=its-own\n")
+    assert find_place(read_environment({}, home), home).token.get_secret_value() == "its-own"
+    (home / ".env").write_text(f"BUTLER_URL=https://elsewhere.example\nBUTLER_ENV_PATH={home / '.env'}\n")
+    with pytest.raises(ButlerError, match="BUTLER_ENV_PATH"):
+        find_place(read_environment({"BUTLER_TOKEN": "mine"}, home), home)
+    (home / ".env").write_text("BUTLER_URL=http://127.0.0.1:4711\n")
+    assert find_place(read_environment({"BUTLER_TOKEN": "mine"}, home), home).is_loopback

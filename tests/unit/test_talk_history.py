@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -54,3 +55,12 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "history").symlink_to(other)
     KeptHistory(tmp_path / "history", lambda _: False).store_string("x")
     assert not other.exists()
+    other.write_text('"a line of something else"\n')
+    assert list(KeptHistory(tmp_path / "history", lambda _: False).load_history_strings()) == []
+
+
+def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "history")
+    history = KeptHistory(tmp_path / "history", lambda _: False)
+    history.store_string("x")
+    assert list(history.load_history_strings()) == []

@@ -106,12 +106,15 @@ def test_in_whatever_pieces_it_comes_nothing_is_lost(pieces: list[str], columns:
         assert paper.rows[-1] == ""
 
 
+class Like:
+    """A console with colours."""
+
+    color_system, no_color = "standard", False
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text("ab *_`<>&[]()!#-1.|~\n\x1b\u202ehtp:/", max_size=60), st.integers(2, 60))
 def test_real_markdown_writes_colours_and_nothing_else(text: str, width: int) -> None:
-    class Like:
-        color_system, no_color = "standard", False
-
     set_text = markdown(Like())(harmless(text), width)
     assert re.sub(r"\x1b\[[\d;]*m", "", set_text).replace("\n", "").isprintable()
     assert set_text.endswith("\n")
@@ -129,3 +132,20 @@ def test_what_a_tool_says_stands_on_one_line() -> None:
     assert line == "t failed: no\\nway\\u0007"
     assert tool_line({"tool": "t", "args": {}, "verdict": "refuse", "phase": "proposed"}) == "t() is refused"
     assert tool_line({"tool": "t", "args": {}, "verdict": "approve", "phase": "proposed"}) is None
+
+
+def test_what_markdown_turns_into_a_direction_mark_is_shown_as_an_escape() -> None:
+    shown = markdown(Like())(
+        "see &#x202e;gnp.exe &#8203;&#13;&zwnj; &lt;b&gt; `&#x202e;` [&#x2066;x](http://a.example)\n", 100
+    )
+    assert "\\u202egnp.exe \\u200b" in shown and "<b>" in shown and "\\u2066x" in shown
+    assert not set(shown) & set("\u202e\u200b\r\u2066")
+
+
+def test_a_huge_block_costs_no_more_for_each_letter_than_a_small_one() -> None:
+    # Copied for each letter, this would take minutes.
+    paper = Paper()
+    for _ in range(100):
+        paper.page.text("x" * 10_000)
+    paper.page.settle()
+    assert paper.out.getvalue().count("x") == 1_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -42,7 +43,10 @@ class KeptHistory(History):
     def _read(self) -> list[str]:
         if self._path is not None:
             with suppress(OSError, UnicodeDecodeError):
-                return self._path.read_text("utf-8").splitlines()
+                descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                with os.fdopen(descriptor, encoding="utf-8") as file:
+                    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                        return file.read().splitlines()
         return []
 
     def _write(self, lines: list[str], how: int) -> None:
@@ -50,7 +54,9 @@ class KeptHistory(History):
             return
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | how, 0o600)
+            # Not waiting for a reader, in case it is a pipe.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | how
+            descriptor = os.open(self._path, flags, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 os.fchmod(file.fileno(), 0o600)
                 file.writelines(f"{line}\n" for line in lines)

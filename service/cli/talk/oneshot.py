@@ -48,7 +48,7 @@ class Pipe:
         if event.name == "run":
             self.run = event.data
         if self.form == "events":
-            print(json.dumps({"id": event.seq, "event": event.name, "data": event.data}), flush=True)
+            print(visible(json.dumps({"id": event.seq, "event": event.name, "data": event.data})), flush=True)
 
     def end(self) -> None:
         """End the last line."""

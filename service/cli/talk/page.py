@@ -39,7 +39,9 @@ class Page:
         self._clear()
 
     def _clear(self) -> None:
-        self._block, self._line, self._fence = "", "", ""
+        # In pieces: a text that grows letter by letter would be copied for each of them.
+        self._block, self._line = list[str](), list[str]()
+        self._fence = ""
         self._first, self._after_blank, self._is_list = True, False, False
         self._rows, self._column = 0, 0
         self._width, self._height = self._size()
@@ -60,8 +62,8 @@ class Page:
                     written.append("\n")
                 self._gap = False
             self._empty = False
-            self._block += char
-            self._line += char
+            self._block.append(char)
+            self._line.append(char)
             self._put(char, written)
         self._write(written)
 
@@ -83,16 +85,17 @@ class Page:
         return self._after_blank and not self._fence and not (self._is_list and char in _GOES_ON)
 
     def _end_line(self, written: list[str]) -> None:
+        line = "".join(self._line)
         if self._first:
-            self._first, self._is_list = False, bool(_ITEM.match(self._line))
-        if mark := _FENCE.match(self._line):
+            self._first, self._is_list = False, bool(_ITEM.match(line))
+        if mark := _FENCE.match(line):
             if not self._fence:
                 self._fence = mark[1]
-            elif mark[1].startswith(self._fence) and not self._line.strip().strip(mark[1][0]):
+            elif mark[1].startswith(self._fence) and not line.strip().strip(mark[1][0]):
                 self._fence = ""
-        self._after_blank = not self._line.strip()
-        self._line = ""
-        self._block += "\n"
+        self._after_blank = not line.strip()
+        self._line = []
+        self._block.append("\n")
         self._rows += 1
         self._column = 0
         written.append("\n")
@@ -108,10 +111,10 @@ class Page:
 
     def _set(self, written: list[str]) -> None:
         """Write the finished block over its words."""
-        block, column = self._block, self._column
+        block, column = "".join(self._block), self._column
         if not block:
             return
-        self._block = ""
+        self._block = []
         self._gap = True
         fits = self._rows < self._height - 1 and self._size()[0] == self._width
         if self._render is not None and fits and block.strip():
@@ -121,7 +124,7 @@ class Page:
             written.append("\n")
         else:
             self._gap = self._gap and not self._after_blank
-        self._line = ""
+        self._line = []
 
     def _write(self, written: list[str]) -> None:
         if written:

@@ -15,6 +15,7 @@ from service.cli.talk.page import Page, Render
 from service.cli.talk.words import harmless
 
 _PADDING = re.compile(r" +$", re.MULTILINE)
+_STYLE = re.compile(r"(\x1b\[[\d;]*m)")
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 
 
@@ -66,6 +67,9 @@ def markdown(like: Any) -> Render:
             no_color=like.no_color, highlight=False, markup=False, emoji=False, legacy_windows=False,
         )  # fmt: skip
         target.print(document)
-        return _PADDING.sub("", written.getvalue()).strip("\n") + "\n"
+        # Again, since Markdown's `&#x202e;` is a character only now.
+        parts = _STYLE.split(_PADDING.sub("", written.getvalue()))
+        parts[::2] = map(harmless, parts[::2])
+        return "".join(parts).strip("\n") + "\n"
 
     return render
