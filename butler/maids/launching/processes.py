@@ -193,9 +193,11 @@ class MaidProcess:
             status = await self._keeper.wait()
         if is_lost and status < 0 and not self._is_abandoned:
             self.tampered = self.tampered or "It killed the process that watches over it."
-        self.left_behind = report.get("left", 0) + await asyncio.to_thread(sweep, self._attempt_id)
+        self.left_behind = report.get("left", 0)
         if is_lost:
+            # First: the sweep looks at the whole machine, and meanwhile they would fork without end.
             self.left_behind += await asyncio.to_thread(end_orphans)
+        self.left_behind += await asyncio.to_thread(sweep, self._attempt_id)
         return report.get("exit")
 
 
