@@ -58,29 +58,31 @@ def wants_keeping(run: MaidRun, keep: KeepTree) -> bool:
 def keep_trees(folder: Path, data: Path, redactor: Redactor) -> int:
     """Move the trees of a task out of its folder; give how many there were. It blocks.
 
-    Only files, folders and links are kept, secrets that Butler knows are masked in them, and what can't be read goes.
-    Homes, prompts and Butler's own files beside the trees stay behind.
+    Only files, folders and links are kept, secrets that Butler knows are masked in them, and what can't be read goes;
+    so does what git stores. Homes, prompts and Butler's own files beside the trees stay behind. A link that stands in
+    the place of a folder is never followed.
 
     Raises:
-        NotKept: it is too large, or too deep.
+        NotKept: it is too large, or too deep, or a link stands in the place where trees are kept.
         OSError: the disk is full, or the like.
     """
-    tops = [workspace.top for _, workspace in remembered(folder) if workspace.top.is_dir()]
+    tops = [workspace.top for _, workspace in remembered(folder) if _is_folder(workspace.top)]
     place = data / FOLDER
     half, whole = place / f"{folder.name}{HALF_MADE}", place / folder.name
     if not tops and not half.is_dir():
         return 0
-    place.mkdir(mode=0o700, exist_ok=True)
-    half.mkdir(mode=0o700, exist_ok=True)  # one that a crash left has trees that are nowhere else
+    for own in (place, half):  # a half that a crash left has trees that are nowhere else
+        if not _is_folder(own):
+            _make(own)
     try:
         for top in tops:
-            pointer = top / ".git"
-            if pointer.is_symlink() or not pointer.is_dir():
-                remove_tree(pointer)  # what it points to is removed with the task
             top.chmod(0o700)
             top.rename(half / top.name)
-        for tree in half.iterdir():
-            _clean(tree, redactor)
+        for tree in list(half.iterdir()):
+            if _is_folder(tree):
+                _clean(tree, redactor)
+            else:
+                remove_tree(tree)
     except BaseException:
         remove_tree(half)
         raise
@@ -93,9 +95,9 @@ def keep_trees(folder: Path, data: Path, redactor: Redactor) -> int:
 def kept_of(data: Path, maid_run_id: str) -> Kept | None:
     """What is kept of a task."""
     folder = data / FOLDER / maid_run_id
-    if os.sep in maid_run_id or maid_run_id.endswith(HALF_MADE) or not folder.is_dir() or folder.is_symlink():
+    if os.sep in maid_run_id or maid_run_id.endswith(HALF_MADE) or not _is_folder(folder.parent, folder):
         return None
-    trees = sorted(path for path in folder.iterdir() if path.name.startswith("tree-"))
+    trees = _trees(folder)
     size = sum(found.st_size for tree in trees for _, found in _walk(tree) if stat.S_ISREG(found.st_mode))
     return Kept(maid_run_id, folder, tuple(trees), size, folder.stat().st_mtime)
 
@@ -103,7 +105,7 @@ def kept_of(data: Path, maid_run_id: str) -> Kept | None:
 def all_kept(data: Path) -> list[Kept]:
     """All that is kept, the newest first."""
     place = data / FOLDER
-    names = [entry.name for entry in place.iterdir()] if place.is_dir() else []
+    names = [entry.name for entry in place.iterdir()] if _is_folder(place) else []
     found = [kept for name in names if (kept := kept_of(data, name)) is not None]
     return sorted(found, key=lambda kept: (-kept.since, kept.maid_run_id))
 
@@ -123,7 +125,7 @@ def trim_kept(data: Path, known: Collection[str] | None = None, *, older_than: f
         known: the tasks that there are; what is kept of others goes. None: not looked at.
     """
     place = data / FOLDER
-    for entry in list(place.iterdir()) if place.is_dir() else []:
+    for entry in list(place.iterdir()) if _is_folder(place) else []:
         if entry.name.endswith(HALF_MADE) and time.time() - entry.lstat().st_mtime > 3600:
             remove_tree(entry)
     gone, room = [], MOST_BYTES
@@ -139,12 +141,32 @@ def trim_kept(data: Path, known: Collection[str] | None = None, *, older_than: f
 def kept_documents(data: Path, maid_run_id: str) -> list[Json]:
     """What is kept of a task, for JSON; its size is not measured here."""
     folder = data / FOLDER / maid_run_id
-    if os.sep in maid_run_id or not folder.is_dir():
+    if os.sep in maid_run_id or not _is_folder(folder.parent, folder):
         return []
-    trees = sorted(path for path in folder.iterdir() if path.name.startswith("tree-"))
     until = folder.stat().st_mtime + LONGEST_SECONDS
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
-    return [{"path": str(path), "kept_until": moment} for path in trees]
+    return [{"path": str(path), "kept_until": moment} for path in _trees(folder)]
+
+
+def _is_folder(*paths: Path) -> bool:
+    """Whether all are folders themselves; a maid may have put a link to somebody else's there."""
+    return all(path.is_dir() and not path.is_symlink() for path in paths)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        raise NotKept(f"{folder} is no folder of Butler's") from None
+
+
+def _trees(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name.startswith("tree-") and _is_folder(path))
+
+
+def _is_of_git(path: Path) -> bool:
+    """Whether it is where git stores things: compressed, so that no secret would be found in it."""
+    return path.name == ".git" or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
 def _clean(top: Path, redactor: Redactor) -> None:
@@ -152,7 +174,7 @@ def _clean(top: Path, redactor: Redactor) -> None:
     for path, found in list(_walk(top)):
         told = path.name + (os.readlink(path) if stat.S_ISLNK(found.st_mode) else "")
         is_plain = stat.S_ISDIR(found.st_mode) or stat.S_ISLNK(found.st_mode) or stat.S_ISREG(found.st_mode)
-        if not is_plain or redactor.text(told) != told:
+        if not is_plain or redactor.text(told) != told or found.st_size > MOST_READ or _is_of_git(path):
             remove_tree(path)
         elif stat.S_ISREG(found.st_mode) and path.parent.is_dir():
             size += found.st_size
@@ -163,9 +185,6 @@ def _clean(top: Path, redactor: Redactor) -> None:
 
 def _mask(path: Path, found: os.stat_result, redactor: Redactor) -> None:
     """Mask secrets in a file. One that has them is written anew: it may be a link to a file of the person's."""
-    if found.st_size > MOST_READ:
-        remove_tree(path)
-        return
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
     except PermissionError:
