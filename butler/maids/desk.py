@@ -144,7 +144,7 @@ class Desk:
         return routed.maid.launch_verdict if routed is not None and routed.maid is not None else "allow"
 
     def goal_of(self, args: Json) -> str:
-        """Where a call would go as things are, in a sentence for whoever is asked about it; empty where nobody knows."""
+        """Where a call would go as things are, in a sentence for who is asked about it; empty where nobody knows."""
         routed = self._foreseen.get(canonical_json(args))
         if routed is None:
             return ""

@@ -1,4 +1,4 @@
-"""A maid's diff as people read it on a terminal: lines as lines, checks and attempts in words, nothing left out (A7)."""
+"""A maid's diff for people on a terminal: lines as lines, checks and attempts in words, nothing left out (A7)."""
 
 from __future__ import annotations
 
