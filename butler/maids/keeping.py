@@ -7,9 +7,11 @@ meets them. That a folder is there is all that is known of it; nothing of it sta
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,13 +95,18 @@ def keep_trees(folder: Path, data: Path, redactor: Redactor) -> int:
 
 
 def kept_of(data: Path, maid_run_id: str) -> Kept | None:
-    """What is kept of a task."""
+    """What is kept of a task; None also where it is being taken away just now."""
     folder = data / FOLDER / maid_run_id
     if os.sep in maid_run_id or maid_run_id.endswith(HALF_MADE) or not _is_folder(folder.parent, folder):
         return None
-    trees = _trees(folder)
-    size = sum(found.st_size for tree in trees for _, found in _walk(tree) if stat.S_ISREG(found.st_mode))
-    return Kept(maid_run_id, folder, tuple(trees), size, folder.stat().st_mtime)
+    with suppress(FileNotFoundError):
+        trees = _trees(folder)
+        try:
+            size = sum(found.st_size for tree in trees for _, found in _walk(tree) if stat.S_ISREG(found.st_mode))
+        except NotKept:
+            size = MOST_BYTES  # somebody has filled it since
+        return Kept(maid_run_id, folder, tuple(trees), size, folder.stat().st_mtime)
+    return None
 
 
 def all_kept(data: Path) -> list[Kept]:
@@ -113,9 +120,7 @@ def all_kept(data: Path) -> list[Kept]:
 def forget_kept(data: Path, maid_run_id: str) -> bool:
     """Remove what is kept of a task; False where there was nothing."""
     kept = kept_of(data, maid_run_id)
-    if kept is not None:
-        remove_tree(kept.folder)
-    return kept is not None
+    return kept is not None and _take_away(kept.folder)
 
 
 def trim_kept(data: Path, known: Collection[str] | None = None, *, older_than: float = LONGEST_SECONDS) -> list[str]:
@@ -126,16 +131,29 @@ def trim_kept(data: Path, known: Collection[str] | None = None, *, older_than: f
     """
     place = data / FOLDER
     for entry in list(place.iterdir()) if _is_folder(place) else []:
-        if entry.name.endswith(HALF_MADE) and time.time() - entry.lstat().st_mtime > 3600:
-            remove_tree(entry)
+        with suppress(FileNotFoundError):
+            if entry.name.endswith(HALF_MADE) and time.time() - entry.lstat().st_mtime > 3600:
+                _take_away(entry)
     gone, room = [], MOST_BYTES
     for count, kept in enumerate(all_kept(data)):
         room -= kept.bytes
         is_strange = known is not None and kept.maid_run_id not in known
         if is_strange or count >= MOST_KEPT or room < 0 or time.time() - kept.since >= older_than:
-            remove_tree(kept.folder)
-            gone.append(kept.maid_run_id)
+            gone += [kept.maid_run_id] if _take_away(kept.folder) else []
     return gone
+
+
+def _take_away(folder: Path) -> bool:
+    """Remove a folder; False where somebody else does so. The server and a shell may clean at the same time."""
+    claimed = folder.with_name(f"{secrets.token_hex(8)}{HALF_MADE}")
+    try:
+        if not folder.is_symlink():
+            os.utime(folder)  # a crash from here on leaves what looks just made; it goes an hour later
+        folder.rename(claimed)
+    except FileNotFoundError:
+        return False
+    remove_tree(claimed)
+    return True
 
 
 def kept_documents(data: Path, maid_run_id: str) -> list[Json]:
@@ -143,9 +161,11 @@ def kept_documents(data: Path, maid_run_id: str) -> list[Json]:
     folder = data / FOLDER / maid_run_id
     if os.sep in maid_run_id or not _is_folder(folder.parent, folder):
         return []
-    until = folder.stat().st_mtime + LONGEST_SECONDS
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
-    return [{"path": str(path), "kept_until": moment} for path in _trees(folder)]
+    with suppress(FileNotFoundError):
+        until = folder.stat().st_mtime + LONGEST_SECONDS
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
+        return [{"path": str(path), "kept_until": moment} for path in _trees(folder)]
+    return []
 
 
 def _is_folder(*paths: Path) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from butler.maids import keeping
-from butler.maids.keeping import all_kept, keep_trees, kept_of, trim_kept
+from butler.maids.keeping import all_kept, keep_trees, kept_documents, kept_of, trim_kept
 from butler.maids.worktree import prepare
 from butler.redact import Redactor
 from tests.support.projects import git, make_project
@@ -98,3 +100,26 @@ async def test_a_huge_sparse_file_is_left_out_and_the_rest_is_kept(tmp_path: Pat
     keep_trees(data / "maids" / "run", data, REDACTOR)
     [kept] = all_kept(data)
     assert os.listdir(kept.trees[0]) == ["a.txt"]
+
+
+def test_several_may_clean_and_look_at_the_same_time(tmp_path: Path) -> None:
+    names = [f"run-{number}" for number in range(12)]
+    for name in names:
+        tree = tmp_path / keeping.FOLDER / name / "tree-1"
+        tree.mkdir(parents=True)
+        for number in range(20):
+            (tree / f"d{number}").mkdir()
+            (tree / f"d{number}" / "file").write_text("x")
+    together = Barrier(6)
+
+    def clean(number: int) -> None:
+        together.wait(30)
+        if number % 2:
+            trim_kept(tmp_path, older_than=0.0)
+        else:
+            assert all(len(kept_documents(tmp_path, name)) <= 1 for name in names)
+            all_kept(tmp_path)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(clean, range(6))) == [None] * 6
+    assert os.listdir(tmp_path / keeping.FOLDER) == []
