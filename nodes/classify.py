@@ -4,6 +4,7 @@ here (A4, A5).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -47,7 +48,10 @@ async def classify(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
         proposals.append(Proposal(raw["id"], position, name, args, title_of(name, shown_call), digest))
 
     def rule(connection: Connection, call: Proposal) -> Ruling:
-        return faculties.judge.on_proposal(connection, call, thread_id=thread_id, person=person)
+        ruling = faculties.judge.on_proposal(connection, call, thread_id=thread_id, person=person)
+        if call.tool == DELEGATE and ruling.verdict == "approve" and faculties.maids is not None:
+            ruling = replace(ruling, reason=" ".join(filter(None, [ruling.reason, faculties.maids.goal_of(call.args)])))
+        return ruling
 
     via = "command" if state.get("command") else "model"
     actions = (

@@ -103,11 +103,15 @@ class ToolUse:
 
 @dataclass(frozen=True)
 class ProviderTrouble:
-    """What the proxy saw between agent and provider: `status` 401, 402, 429, 5xx, or 0 for no answer at all."""
+    """What the proxy saw between agent and provider: `status` 401, 402, 429, 5xx, or 0 for no answer at all.
+
+    `answers` is how many whole answers of the model the attempt has had before.
+    """
 
     status: int
     detail: str
     retry_after: float | None = None
+    answers: int = 0
 
 
 MaidEvent = Started | SessionOpened | Output | ToolUse | ProviderTrouble

@@ -13,6 +13,7 @@ from butler.errors import ButlerError
 from butler.maids.conditions import Facts
 from butler.maids.contract import Task
 from butler.maids.projects import folder_meant, project_of, resolve_project
+from butler.maids.quoting import one_line
 from butler.maids.routing import Routed, route
 from butler.maids.store import MaidRun, NewMaidRun
 from butler.maids.verify.profile import parse_profile
@@ -143,6 +144,18 @@ class Desk:
         except ButlerError:
             return "allow"
         return routed.maid.launch_verdict if routed is not None and routed.maid is not None else "allow"
+
+    def goal_of(self, args: Json) -> str:
+        """Where a call would go as things are, in a sentence for who is asked about it; empty where nobody knows."""
+        routed = self._foreseen.get(canonical_json(args))
+        if routed is None:
+            return ""
+        maid = routed.maid
+        if maid is None:
+            return f"It would not be delegated: {routed.reason}"
+        model = f", model {one_line(maid.model, 100)}" if maid.model else ""
+        at = f" at {one_line(maid.provider, 100)}" if maid.provider else ""
+        return f"It would start the maid {maid.maid_id}{model}{at}."
 
     def _by_words(self, args: Json) -> Routed:
         ground = self.ground(self.project(args.get("project_root"))) if self.projects else None

@@ -98,6 +98,7 @@ class Detector:
         self._trouble: list[ProviderTrouble] = []
         self._in_a_row = 0
         self._silent_since: float | None = None
+        self._answers = 0
         self._since_trouble = ""
         self._refused: OrderedDict[str, PermissionRequest] = OrderedDict()
         self._stop: Stop | None = None
@@ -186,7 +187,10 @@ class Detector:
         self._in_a_row += 1
         self._since_trouble = ""
         now = self._clock()
-        self._silent_since = now if self._silent_since is None else self._silent_since
+        if self._silent_since is None or trouble.answers > self._answers:
+            # Many agents say nothing until they are done: an answer between two troubles is a sign of life too.
+            self._silent_since = now
+        self._answers = trouble.answers
         if trouble.retry_after is not None and trouble.retry_after > LONGEST_RETRY_AFTER:
             return Stop("provider_error", f"The provider asks to wait {trouble.retry_after:g} s.")
         if self._in_a_row >= TROUBLE_IN_A_ROW:

@@ -19,7 +19,10 @@ KEPT_REST = 4_096
 DENSE = 1_000
 """A text of more lines than that is looked at as a whole."""
 PAUSE_SECONDS = 5.0
-"""So long the lines have to go on, with nothing changing in the tree."""
+"""So long the lines have to go on, with nothing changing in the tree, where they repeat 10 times too often."""
+PATIENT_SECONDS = 30.0
+"""So long where they don't: a suite of tests may warn of the same with each test."""
+FAST_TIMES = 10
 MUCH_TIMES = 50
 MUCH_CHARACTERS = 1024 * 1024
 """What repeats this much, and 50 times as often as is allowed, needs no such pause."""
@@ -112,12 +115,15 @@ class Echoes:
         now = self._clock()
         if self._suspicion is None:
             self._suspicion = _Suspicion(now, self._state_of_tree())
-        elif now - self._suspicion.since >= PAUSE_SECONDS:
+        elif now - self._suspicion.since >= self._pause(period):
             tree = self._state_of_tree()
             if tree == self._suspicion.tree:
                 return said
             self._suspicion = _Suspicion(now, tree)
         return None
+
+    def _pause(self, period: int) -> float:
+        return PAUSE_SECONDS if self._times(period) >= self._most * FAST_TIMES else PATIENT_SECONDS
 
     def _times(self, period: int) -> int:
         return (self._equal[period] + period) // period if self._equal[period] else 1

@@ -7,9 +7,11 @@ meets them. That a folder is there is all that is known of it; nothing of it sta
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,29 +60,31 @@ def wants_keeping(run: MaidRun, keep: KeepTree) -> bool:
 def keep_trees(folder: Path, data: Path, redactor: Redactor) -> int:
     """Move the trees of a task out of its folder; give how many there were. It blocks.
 
-    Only files, folders and links are kept, secrets that Butler knows are masked in them, and what can't be read goes.
-    Homes, prompts and Butler's own files beside the trees stay behind.
+    Only files, folders and links are kept, secrets that Butler knows are masked in them, and what can't be read goes;
+    so does what git stores. Homes, prompts and Butler's own files beside the trees stay behind. A link that stands in
+    the place of a folder is never followed.
 
     Raises:
-        NotKept: it is too large, or too deep.
+        NotKept: it is too large, or too deep, or a link stands in the place where trees are kept.
         OSError: the disk is full, or the like.
     """
-    tops = [workspace.top for _, workspace in remembered(folder) if workspace.top.is_dir()]
+    tops = [workspace.top for _, workspace in remembered(folder) if _is_folder(workspace.top)]
     place = data / FOLDER
     half, whole = place / f"{folder.name}{HALF_MADE}", place / folder.name
     if not tops and not half.is_dir():
         return 0
-    place.mkdir(mode=0o700, exist_ok=True)
-    half.mkdir(mode=0o700, exist_ok=True)  # one that a crash left has trees that are nowhere else
+    for own in (place, half):  # a half that a crash left has trees that are nowhere else
+        if not _is_folder(own):
+            _make(own)
     try:
         for top in tops:
-            pointer = top / ".git"
-            if pointer.is_symlink() or not pointer.is_dir():
-                remove_tree(pointer)  # what it points to is removed with the task
             top.chmod(0o700)
             top.rename(half / top.name)
-        for tree in half.iterdir():
-            _clean(tree, redactor)
+        for tree in list(half.iterdir()):
+            if _is_folder(tree):
+                _clean(tree, redactor)
+            else:
+                remove_tree(tree)
     except BaseException:
         remove_tree(half)
         raise
@@ -91,19 +95,24 @@ def keep_trees(folder: Path, data: Path, redactor: Redactor) -> int:
 
 
 def kept_of(data: Path, maid_run_id: str) -> Kept | None:
-    """What is kept of a task."""
+    """What is kept of a task; None also where it is being taken away just now."""
     folder = data / FOLDER / maid_run_id
-    if os.sep in maid_run_id or maid_run_id.endswith(HALF_MADE) or not folder.is_dir() or folder.is_symlink():
+    if os.sep in maid_run_id or maid_run_id.endswith(HALF_MADE) or not _is_folder(folder.parent, folder):
         return None
-    trees = sorted(path for path in folder.iterdir() if path.name.startswith("tree-"))
-    size = sum(found.st_size for tree in trees for _, found in _walk(tree) if stat.S_ISREG(found.st_mode))
-    return Kept(maid_run_id, folder, tuple(trees), size, folder.stat().st_mtime)
+    with suppress(FileNotFoundError):
+        trees = _trees(folder)
+        try:
+            size = sum(found.st_size for tree in trees for _, found in _walk(tree) if stat.S_ISREG(found.st_mode))
+        except NotKept:
+            size = MOST_BYTES  # somebody has filled it since
+        return Kept(maid_run_id, folder, tuple(trees), size, folder.stat().st_mtime)
+    return None
 
 
 def all_kept(data: Path) -> list[Kept]:
     """All that is kept, the newest first."""
     place = data / FOLDER
-    names = [entry.name for entry in place.iterdir()] if place.is_dir() else []
+    names = [entry.name for entry in place.iterdir()] if _is_folder(place) else []
     found = [kept for name in names if (kept := kept_of(data, name)) is not None]
     return sorted(found, key=lambda kept: (-kept.since, kept.maid_run_id))
 
@@ -111,9 +120,7 @@ def all_kept(data: Path) -> list[Kept]:
 def forget_kept(data: Path, maid_run_id: str) -> bool:
     """Remove what is kept of a task; False where there was nothing."""
     kept = kept_of(data, maid_run_id)
-    if kept is not None:
-        remove_tree(kept.folder)
-    return kept is not None
+    return kept is not None and _take_away(kept.folder)
 
 
 def trim_kept(data: Path, known: Collection[str] | None = None, *, older_than: float = LONGEST_SECONDS) -> list[str]:
@@ -123,28 +130,63 @@ def trim_kept(data: Path, known: Collection[str] | None = None, *, older_than: f
         known: the tasks that there are; what is kept of others goes. None: not looked at.
     """
     place = data / FOLDER
-    for entry in list(place.iterdir()) if place.is_dir() else []:
-        if entry.name.endswith(HALF_MADE) and time.time() - entry.lstat().st_mtime > 3600:
-            remove_tree(entry)
+    for entry in list(place.iterdir()) if _is_folder(place) else []:
+        with suppress(FileNotFoundError):
+            if entry.name.endswith(HALF_MADE) and time.time() - entry.lstat().st_mtime > 3600:
+                _take_away(entry)
     gone, room = [], MOST_BYTES
     for count, kept in enumerate(all_kept(data)):
         room -= kept.bytes
         is_strange = known is not None and kept.maid_run_id not in known
         if is_strange or count >= MOST_KEPT or room < 0 or time.time() - kept.since >= older_than:
-            remove_tree(kept.folder)
-            gone.append(kept.maid_run_id)
+            gone += [kept.maid_run_id] if _take_away(kept.folder) else []
     return gone
+
+
+def _take_away(folder: Path) -> bool:
+    """Remove a folder; False where somebody else does so. The server and a shell may clean at the same time."""
+    claimed = folder.with_name(f"{secrets.token_hex(8)}{HALF_MADE}")
+    try:
+        if not folder.is_symlink():
+            os.utime(folder)  # a crash from here on leaves what looks just made; it goes an hour later
+        folder.rename(claimed)
+    except FileNotFoundError:
+        return False
+    remove_tree(claimed)
+    return True
 
 
 def kept_documents(data: Path, maid_run_id: str) -> list[Json]:
     """What is kept of a task, for JSON; its size is not measured here."""
     folder = data / FOLDER / maid_run_id
-    if os.sep in maid_run_id or not folder.is_dir():
+    if os.sep in maid_run_id or not _is_folder(folder.parent, folder):
         return []
-    trees = sorted(path for path in folder.iterdir() if path.name.startswith("tree-"))
-    until = folder.stat().st_mtime + LONGEST_SECONDS
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
-    return [{"path": str(path), "kept_until": moment} for path in trees]
+    with suppress(FileNotFoundError):
+        until = folder.stat().st_mtime + LONGEST_SECONDS
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
+        return [{"path": str(path), "kept_until": moment} for path in _trees(folder)]
+    return []
+
+
+def _is_folder(*paths: Path) -> bool:
+    """Whether all are folders themselves; a maid may have put a link to somebody else's there."""
+    return all(path.is_dir() and not path.is_symlink() for path in paths)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        raise NotKept(f"{folder} is no folder of Butler's") from None
+
+
+def _trees(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name.startswith("tree-") and _is_folder(path))
+
+
+def _is_of_git(path: Path) -> bool:
+    """Whether it is where git stores things: compressed, so that no secret would be found in it."""
+    return path.name == ".git" or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
 def _clean(top: Path, redactor: Redactor) -> None:
@@ -152,7 +194,7 @@ def _clean(top: Path, redactor: Redactor) -> None:
     for path, found in list(_walk(top)):
         told = path.name + (os.readlink(path) if stat.S_ISLNK(found.st_mode) else "")
         is_plain = stat.S_ISDIR(found.st_mode) or stat.S_ISLNK(found.st_mode) or stat.S_ISREG(found.st_mode)
-        if not is_plain or redactor.text(told) != told:
+        if not is_plain or redactor.text(told) != told or found.st_size > MOST_READ or _is_of_git(path):
             remove_tree(path)
         elif stat.S_ISREG(found.st_mode) and path.parent.is_dir():
             size += found.st_size
@@ -163,9 +205,6 @@ def _clean(top: Path, redactor: Redactor) -> None:
 
 def _mask(path: Path, found: os.stat_result, redactor: Redactor) -> None:
     """Mask secrets in a file. One that has them is written anew: it may be a link to a file of the person's."""
-    if found.st_size > MOST_READ:
-        remove_tree(path)
-        return
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
     except PermissionError:

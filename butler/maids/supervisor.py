@@ -63,6 +63,10 @@ class Supervisor(Cleaning):
         except ButlerError as error:
             log.info("delegate_not_possible", code=error.code, detail=error.detail)
 
+    def goal_of(self, args: Json) -> str:
+        """Where a foreseen call would go, in a sentence for whoever is asked about it."""
+        return self.means.redactor.text(self.means.desk.goal_of(args))
+
     async def foresee_call(self, action_id: str) -> None:
         """The same for a call that is in the ledger, before it is asked about again."""
         action = await self._database.read(partial(ledger.get, action_id=action_id))

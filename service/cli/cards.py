@@ -11,6 +11,7 @@ from rich.text import Text
 
 from butler.canonical import fingerprint
 from butler.types import Json
+from service.cli.cards_of_maids import diff_lines, is_diff, style_of, told_lines
 from service.cli.plain import exact_line, exact_lines, visible, visible_lines
 
 Field = tuple[str, Sequence[str]]
@@ -51,15 +52,19 @@ def _field_parts(label: str, lines: Sequence[str], room: int | None) -> list[tup
     shown = f"  {label}".ljust(MARGIN)
     parts: list[tuple[str, str]] = []
     for line in lines:
+        colour = style_of(line) if label == "diff" else style
         for piece in (chop_cells(line, room) or [""]) if room else [line]:
-            parts += [(shown, "dim"), (f"{piece}\n", style)]
+            parts += [(shown, "dim"), (f"{piece}\n", colour)]
             shown = " " * MARGIN
     return parts
 
 
 def approval_fields(approval: Json, moment: datetime) -> list[Field]:
     """The fields of an approval with labels, in the order in which a decider needs them."""
-    fields: list[Field] = [("arguments", argument_lines(approval["args"]))]
+    args = approval["args"]
+    fields: list[Field] = [("arguments", argument_lines(args))]
+    if is_diff(approval["tool"], args):
+        fields = [("arguments", told_lines(args)), ("diff", diff_lines(args["diff"]))]
     if is_masked(approval):
         fields.append(("masked", ["secret values are shown as ***; the call has the real ones"]))
     asked = f"{visible(approval['requested_by'] or 'unknown')}, {_when(approval['requested_at'], moment)}"

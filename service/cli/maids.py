@@ -64,6 +64,8 @@ class Read:
     environ: Mapping[str, str]
     adoption: Mapping[str, Adoption]
     projects: tuple[ProjectDefinition, ...] = ()
+    is_whole: bool = True
+    """Whether nothing is missing in the registry that stands in its file."""
 
     def sound(self) -> Read:
         """This. Raises ConfigError where there are faults."""
@@ -117,7 +119,8 @@ def read_files() -> Read:
         last = error.problems
     # A registry with faults lacks maids and roots that projects may name.
     found = (*problems, *more, *(() if problems else last))
-    return Read(registry, routes, found, read_environment().values, known_adoption(settings), projects)
+    environ, adoption = read_environment().values, known_adoption(settings)
+    return Read(registry, routes, found, environ, adoption, projects, is_whole=not problems)
 
 
 @maids_app.command("list")
@@ -140,8 +143,9 @@ def check(as_json: AsJson = False) -> None:
         most = {"most_at_once": read.registry.most_at_once}
         print(json_document({**document, **most, "faults": list(map(str, read.problems)), "warnings": told}))
     else:
-        _print(document)
-        print(f"maids at once: {read.registry.most_at_once}")
+        _print(document, is_whole=read.is_whole)
+        if read.is_whole:
+            print(f"maids at once: {read.registry.most_at_once}")
         for warning in told:
             print(f"warning: {visible(warning)}")
         if not read.problems:
@@ -218,7 +222,7 @@ def _tried(tried: Tried) -> str:
     return f"route: {tried.route.source} → {goal}: {OUTCOMES[tried.outcome]}: {tried.reason}"
 
 
-def _print(document: Json) -> None:
+def _print(document: Json, *, is_whole: bool = True) -> None:
     out = Console(highlight=False, markup=False, emoji=False)
     if not out.is_terminal:
         # In a pipe every maid stays on a line of its own.
@@ -231,7 +235,9 @@ def _print(document: Json) -> None:
     if document["maids"]:
         out.print(table)
     else:
-        print("There are no maids.")
+        print("There are no maids." if is_whole else "No maid could be read; the faults below say why.")
+    if document["maids"] and not is_whole:
+        print("Maids with a fault are not shown; the faults below say why.")
     for root in document["project_roots"]:
         print(visible(f"project root: {root['path']}{'' if root['exists'] else ' (there is no such folder)'}"))
     for line in lines_of(document["projects"]):

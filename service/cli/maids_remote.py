@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from butler.errors import ButlerError
+from butler.exactjson import loads_exactly
 from butler.types import Json
 from service.cli.completing import intents, maid_ids, maid_run_ids
 from service.cli.exits import DONE, FAILED, PARKED, REFUSED, USAGE
@@ -33,6 +35,9 @@ def run(
     maid: Annotated[
         str | None, typer.Option("--maid", help="The maid, in place of what the routes say.", autocompletion=maid_ids)
     ] = None,
+    expect: Annotated[
+        str | None, typer.Option("--expect", help="The checks of this task as JSON; @FILE reads them, @- from stdin.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is over or waits for a person.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -45,6 +50,8 @@ def run(
         body["constraints"] = constraint
     if maid is not None:
         body["maid_id"] = maid
+    if expect is not None:
+        body["expect"] = _expectation(expect)
     with remote() as server:
         ids = server.post("/maids/run", body)
         if not wait:
@@ -52,6 +59,22 @@ def run(
             return
         task = _awaited(server, ids["maid_run_id"])
     _tell(task, as_json)
+
+
+def _expectation(text: str) -> Json:
+    """The checks as an object; what they may say is for the server to judge."""
+    hint = "--expect"
+    try:
+        if text.startswith("@"):
+            text = sys.stdin.read() if text == "@-" else Path(text[1:]).expanduser().read_text("utf-8")
+        found = loads_exactly(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{text[1:]} can't be read: {error}", param_hint=hint) from None
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"this is no JSON: {error}", param_hint=hint) from None
+    if not isinstance(found, dict):
+        raise typer.BadParameter('expected an object, such as {"file_checks": [{"path": "a.txt"}]}', param_hint=hint)
+    return found
 
 
 def show(

@@ -53,6 +53,7 @@ class Relay:
         self._client = client
         self._on_trouble = on_trouble
         self._redactor = Redactor([key] if key else [])
+        self._answers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -152,6 +153,7 @@ class Relay:
                     return
                 usage.feed(piece)
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
+            self._answers += method == "POST"
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except httpx.HTTPError as error:
             self._tell(0, f"the answer broke off: {_name(error)}")
@@ -161,7 +163,7 @@ class Relay:
 
     def _tell(self, status: int, detail: str, wait: float | None = None) -> str:
         detail = self._redactor.text(detail)[:MOST_DETAIL]
-        self._on_trouble(ProviderTrouble(status, detail, wait))
+        self._on_trouble(ProviderTrouble(status, detail, wait, self._answers))
         return detail
 
 

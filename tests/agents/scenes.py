@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.agents import DONE, GOOSE, HELLO, KEY, AgentShop, order
+from tests.support.agents import DONE, GOOSE, HELLO, KEY, AgentShop, asked, order
 from tests.support.client import Json
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
@@ -68,6 +68,37 @@ def model_fails(shop: AgentShop, model: ScriptedModel, intent: str, trouble: Tro
     troubled = [one["status"] for one in attempt["provider_troubles"]]
     assert set(troubled) == ({trouble.reply["status"]} if "status" in trouble.reply else set())
     assert KEY not in str(task)
+
+
+def person_is_slow(shop: AgentShop, model: ScriptedModel, intent: str, append: Json) -> None:
+    """The agent goes on with its own session after a late verdict, and its act happens once.
+
+    Args:
+        append: the call of the agent's own tool that appends ``hello world`` to hello.txt.
+    """
+    ids = shop.begin(intent, f"{order(append['name'], **append['arguments'])}[[then]]{DONE}")
+
+    def given_up() -> Json | None:
+        task = shop.when(ids, "waiting_approval", "failed", seconds=120)
+        return task if [one["status"] for one in task["attempts"]] == ["cancelled"] else None
+
+    task = wait_until(given_up, "the attempt ended without an answer", 60)
+    assert shop.processes() == []
+    model.reply(marker="decided meanwhile", calls=[append])
+    model.reply(marker="decided meanwhile", text="I have created hello.txt.")
+    shop.decide(task, "approve")
+    task = asked(shop, ids, "session_complete")
+    first, second = task["attempts"]
+    assert [(one["status"], one["spends"]) for one in (first, second)] == [("cancelled", False), ("passed", True)]
+    assert (first["session"]["loaded"], second["session"]["loaded"]) == (False, True), second["session"]
+    assert first["session"]["id"] == second["session"]["id"]
+    answers = [[each["answer"] for each in one["permissions"]] for one in (first, second)]
+    assert answers == [["cancel"], ["allow"]]
+    assert second["prompt"].startswith("You were stopped while you waited for a permission.")
+    shop.decide(task, "approve")
+    assert shop.when(ids, "succeeded", "failed")["status"] == "succeeded"
+    shop.clean()
+    assert shop.read() == "hello world\n"
 
 
 def agent_is_killed(shop: AgentShop, model: ScriptedModel, intent: str) -> None:

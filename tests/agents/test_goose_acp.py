@@ -7,8 +7,6 @@ import pytest
 from tests.agents import scenes
 from tests.agents.scenes import TROUBLES, Trouble
 from tests.support.agents import DONE, HELLO, AgentShop, asked
-from tests.support.client import Json
-from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 
 
@@ -56,19 +54,6 @@ def test_an_allowed_permission_lets_the_same_session_go_on(shop: AgentShop, mode
     assert shop.read() == "hello world\n"
 
 
-def test_a_late_answer_counts_for_the_next_attempt(shop: AgentShop, model: ScriptedModel) -> None:
-    ids = shop.begin("impatient", f"{HELLO}[[then]]{DONE}")
-
-    def given_up() -> Json | None:
-        task = shop.when(ids, "waiting_approval", "failed")
-        return task if [one["status"] for one in task["attempts"]] == ["cancelled"] else None
-
-    task = wait_until(given_up, "the attempt ended without an answer")
-    assert shop.processes() == []
-    shop.decide(task, "approve")
-    task = asked(shop, ids, "session_complete")
-    assert [(one["status"], one["spends"]) for one in task["attempts"]] == [("cancelled", False), ("passed", True)]
-    shop.decide(task, "approve")
-    assert shop.when(ids, "succeeded", "failed")["status"] == "succeeded"
-    shop.clean()
-    assert shop.read() == "hello world\n"
+def test_after_a_late_answer_it_loads_its_own_session_and_acts_once(shop: AgentShop, model: ScriptedModel) -> None:
+    append = {"name": "shell", "arguments": {"command": "echo hello world >> hello.txt"}}
+    scenes.person_is_slow(shop, model, "impatient", append)

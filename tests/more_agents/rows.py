@@ -49,13 +49,14 @@ OPENCODE_SETTINGS: Json = {
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent: its row for a model's address, its program, and what makes it write a file or half of the work."""
+    """An agent: its row for a model's address, its program, and the orders for a file, half of it, and a line at its end."""
 
     name: str
     program: Path
     row: Callable[[str], Json]
     hello: str
     half: Json
+    append: Json
     kind: str
 
 
@@ -85,13 +86,16 @@ def opencode(model_url: str) -> Json:
 
 
 HALF = "echo half > half.txt"
+APPEND = "echo hello world >> hello.txt"
 MORE_AGENTS = (
     Agent(
         "codex", CODEX, codex, order("exec_command", cmd="echo hello world > hello.txt"),
-        {"name": "exec_command", "arguments": {"cmd": HALF}}, "execute",
+        {"name": "exec_command", "arguments": {"cmd": HALF}},
+        {"name": "exec_command", "arguments": {"cmd": APPEND}}, "execute",
     ),
     Agent(
         "opencode", OPENCODE, opencode, order("write", filePath="hello.txt", content="hello world\n"),
-        {"name": "bash", "arguments": {"command": HALF, "description": "half of it"}}, "edit",
+        {"name": "bash", "arguments": {"command": HALF, "description": "half of it"}},
+        {"name": "bash", "arguments": {"command": APPEND, "description": "the rest"}}, "edit",
     ),
 )  # fmt: skip

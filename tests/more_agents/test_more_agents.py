@@ -11,7 +11,6 @@ from tests.agents import scenes
 from tests.agents.scenes import TROUBLES, Trouble
 from tests.more_agents.rows import CODEX_STARTER, MORE_AGENTS, Agent
 from tests.support.agents import DONE, AgentShop, asked
-from tests.support.client import Json
 from tests.support.polling import wait_until
 from tests.support.scripted_model import ScriptedModel
 from tests.support.server import ButlerServer
@@ -90,16 +89,7 @@ def test_a_killed_agent_has_failed_and_leaves_no_process(shop: AgentShop, model:
 
 
 @every_agent
-def test_a_late_answer_counts_for_the_next_attempt(shop: AgentShop, model: ScriptedModel, agent: Agent) -> None:
-    ids = shop.begin(f"{agent.name}_impatient", f"{agent.hello}[[then]]{DONE}")
-
-    def given_up() -> Json | None:
-        task = shop.when(ids, "waiting_approval", "failed", seconds=120)
-        return task if [one["status"] for one in task["attempts"]] == ["cancelled"] else None
-
-    shop.decide(wait_until(given_up, "the attempt ended without an answer", 60), "approve")
-    task = asked(shop, ids, "session_complete")
-    assert [one["status"] for one in task["attempts"]] == ["cancelled", "passed"]
-    shop.decide(task, "approve")
-    assert shop.when(ids, "succeeded", "failed")["status"] == "succeeded"
-    shop.clean()
+def test_after_a_late_answer_it_loads_its_own_session_and_acts_once(
+    shop: AgentShop, model: ScriptedModel, agent: Agent
+) -> None:
+    scenes.person_is_slow(shop, model, f"{agent.name}_impatient", agent.append)

@@ -20,7 +20,8 @@ Json = dict[str, Any]
 
 
 class Agent:
-    """Options: `modes`, `config_options`, `loads`, `history` (updates replayed by a load), `version`,
+    """Options: `modes`, `config_options`, `loads`, `history` (updates replayed by a load), `replay`
+    (steps done by a load), `version`,
     `refuse` {method: error}, `deaf` (heeds no cancel), `stubborn` (heeds no end of input and no SIGTERM),
     `silent_start` (answers nothing at all), `deaf_to` (a method that it never answers)."""
 
@@ -72,6 +73,7 @@ class Agent:
             for update in self.script.get("history", []):
                 self.update(update)
             self.session = message["params"]["sessionId"]
+            self.steps(self.script.get("replay", []))
             self.answer(number, self.offers())
         elif method == "session/prompt":
             self.prompt_id = number
@@ -91,14 +93,18 @@ class Agent:
 
     def turn(self) -> None:
         """Go through the steps; end_turn when none of them ended the turn."""
-        for step in self.script.get("steps", []):
-            if self.cancelled:
-                break
+        self.steps(self.script.get("steps", []))
+        if self.prompt_id is not None:
+            self.do_end("cancelled" if self.cancelled else "end_turn")
+
+    def steps(self, steps: list[Json]) -> None:
+        """Do one after the other, until a cancel or the end of the turn."""
+        is_turn = self.prompt_id is not None
+        for step in steps:
             (name, value), *_ = step.items()
-            getattr(self, f"do_{name}")(value)
-            if self.prompt_id is None:
+            if self.cancelled or (is_turn and self.prompt_id is None):
                 return
-        self.do_end("cancelled" if self.cancelled else "end_turn")
+            getattr(self, f"do_{name}")(value)
 
     def do_end(self, reason: str) -> None:
         self.answer(self.prompt_id, {"stopReason": reason, **self.script.get("usage", {})})

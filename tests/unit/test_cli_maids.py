@@ -233,3 +233,20 @@ def test_doctor_tells_what_check_warns_of(home: Path) -> None:
     found = list(findings_of_maids(registry, routes, {}))
     assert {finding.state for finding in found} == {"note"} and "MAID_KEY" in found[0].detail
     assert "`enabled: false`" in found[0].do and not unsafe.do
+
+
+@pytest.mark.parametrize("text", ["maids: [", "maids:\n  - {maid_id: one}\n", "\x00"])
+def test_check_does_not_say_that_there_are_no_maids_where_none_could_be_read(
+    home: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (home / "config" / "maid_registry.yml").write_text(text)
+    told = printed(capsys, "check", status=2)
+    assert "There are no maids" not in told and "maids at once" not in told
+    assert "No maid could be read; the faults below say why." in told
+
+
+def test_check_says_that_maids_with_a_fault_are_not_shown(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = home / "config" / "maid_registry.yml"
+    path.write_text(path.read_text().replace("kind: script", "kind: skript"))
+    told = printed(capsys, "check", status=2)
+    assert "one" in told and "Maids with a fault are not shown" in told

@@ -186,6 +186,16 @@ def test_a_provider_that_only_fails_for_a_minute_ends_the_attempt_and_a_word_beg
     assert stop == Stop("provider_error", "The provider has failed for 60 s.")
 
 
+def test_trouble_now_and_then_ends_no_agent_that_is_quiet_until_it_is_done() -> None:
+    now = [0.0]
+    watch = detector(clock=lambda: now[0])
+    for number in range(8):
+        now[0] += 50.0
+        assert fed(watch, ProviderTrouble(429, "slow", None, answers=number)) is None
+    now[0] += 61.0
+    assert class_of(fed(watch, ProviderTrouble(429, "slow", None, answers=7))) == "provider_error"
+
+
 @pytest.mark.parametrize(
     ("events", "recovered"),
     [

@@ -49,7 +49,7 @@ def printed(lines: list[str], seconds: float = 0.1, tree: Tree | None = None, wo
 
 @pytest.mark.parametrize("cycle", [["still at it"], ["one", "two"], [f"step {n}" for n in range(LONGEST_CYCLE)]])
 def test_a_few_lines_without_end_are_a_loop(cycle: list[str]) -> None:
-    found = printed(cycle * 300)
+    found = printed(cycle * 600)
     assert found is not None and cycle[0] in found and "times in a row" in found
 
 
@@ -70,6 +70,14 @@ def test_many_equal_lines_at_once_are_none_and_neither_are_those_of_work_that_ch
     busy = Tree()
     assert printed(["compiling"] * 2_000, tree=busy, works=True) is None
     assert busy.looks < 50, "the tree is looked at every few seconds only"
+
+
+def test_a_suite_whose_tests_all_warn_of_the_same_is_none() -> None:
+    # pytest -s: each of 700 tests writes its warning and a dot, for 28 seconds.
+    warning = "WARNING:root:the connection is not encrypted"
+    assert printed([warning, "."] * 700 + ["700 passed in 28.00s"], seconds=0.02) is None
+    hurried = printed(["waiting for the server"] * 3_000, seconds=0.003)
+    assert hurried is not None, "what repeats much faster needs seconds only"
 
 
 def test_what_prints_a_megabyte_of_one_line_needs_no_time() -> None:

@@ -119,8 +119,18 @@ async def test_silence_while_a_command_runs_is_a_foreground_hang(tmp_path: Path)
     assert with_word(text) == []
 
 
-async def test_silence_while_a_command_computes_is_only_a_timeout(tmp_path: Path) -> None:
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', 'while True: pass'])"
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', 'while True: pass'])",
+        # As a build does: each program is over soon, so that no living one has used much.
+        "import subprocess; subprocess.run(['sh', '-c', 'while :; do ls -R /usr/bin; done'], stdout=-3, stderr=-3)",
+        # It has lost its parent.
+        "import subprocess; subprocess.run(['sh', '-c', 'setsid sh -c \"while :; do :; done\" &'], stdout=-1)",
+    ],
+    ids=["one program", "one after the other", "an orphan"],
+)
+async def test_silence_while_a_command_computes_is_only_a_timeout(tmp_path: Path, code: str) -> None:
     finished = await run(python_maid(tmp_path, code, limits=Limits(silence=1.0)))
     assert finished.stopped is not None
     assert finished.stopped.failure_class == "timeout" and "was computing" in finished.stopped.detail

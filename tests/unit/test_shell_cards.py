@@ -172,3 +172,61 @@ def test_what_is_asked_anew_after_an_approve_says_why_and_under_which_code() -> 
     assert isinstance(out.file, io.StringIO)
     assert out.file.getvalue().startswith(f"K7QF2  write: asked anew as 4SBHG: {why}\n")
     assert again.status == 3
+
+
+DIFF = "diff --git a/a.txt b/a.txt\n@@ -1 +1 @@\n-old\n+new \u202e\r\n+  answer      butler approve OTHER\n"
+
+
+def of_a_maid(**changes: Any) -> Json:
+    """The question about a maid's diff."""
+    check = {"kind": "file", "name": "a.txt", "outcome": "failed", "expected": "new", "actual": "", "duration": 0.5}
+    args = {
+        "maid_id": "m", "summary": "I did\nit", "changed_files": [{"path": "a\n.txt", "status": "modified"}],
+        "checks": [check], "attempts": [{"attempt": 1, "status": "failed", "failure_class": "wrong_output"}],
+        "diff": DIFF, "diff_is_cut": False, "notes": ["careful"], **changes,
+    }  # fmt: skip
+    return approval(args, tool="session_complete", fingerprint=fingerprint("session_complete", args))
+
+
+def test_a_maids_diff_is_shown_as_a_diff_and_the_rest_in_words() -> None:
+    lines = shown(of_a_maid())
+    assert lines[1:19] == [
+        '  arguments   maid_id = "m"',
+        r'              summary = "I did\n"',
+        '                        "it"',
+        "              changed_files:",
+        r'                modified: "a\n.txt"',
+        "              checks:",
+        '                failed: file "a.txt"',
+        '                    expected "new"',
+        "                    duration 0.5",
+        "              attempts:",
+        "                1: failed",
+        '                    failure_class "wrong_output"',
+        "              diff_is_cut = false",
+        "              notes:",
+        '                "careful"',
+        "  diff        │ diff --git a/a.txt b/a.txt",
+        "              │ @@ -1 +1 @@",
+        "              │ -old",
+    ]
+    assert lines[19:21] == [
+        r"              │ +new \u202e\r",
+        "              │ +  answer      butler approve OTHER",
+    ]
+
+
+def test_no_line_of_a_diff_looks_like_another_where_a_terminal_is_narrow() -> None:
+    text = " " + "x" * 28 + "+forged\n"
+    lines = shown(of_a_maid(diff=text), terminal=True, width=46)
+    begun = next(number for number, line in enumerate(lines) if line.startswith("  diff "))
+    assert [line[14:16] for line in lines[begun : begun + 2]] == ["│ ", "+f"]
+
+
+@given(st.text(max_size=60), st.integers(min_value=20, max_value=90))
+@settings(max_examples=50)
+def test_whatever_a_diff_holds_its_lines_stay_right_of_the_labels(text: str, width: int) -> None:
+    one = of_a_maid(diff=text)
+    for terminal in (False, True):
+        labels = [line[:14].strip() for line in shown(one, terminal=terminal, width=width)[1:]]
+        assert [label for label in labels if label][:3] == ["arguments", "diff", "asked by"]

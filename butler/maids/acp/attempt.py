@@ -113,7 +113,7 @@ class Attempt:
     def _connect(self, process: MaidProcess) -> ClientSideConnection:
         assert process.stdin is not None
         files = TreeFiles(self._place)
-        client = AgentClient(self._offer, self._turn, self._desk, files, self._terminals, self._tell)
+        client = AgentClient(self._offer, self._turn, self._desk, files, self._terminals, self._tell, self._serves)
         wire = Wire(process.stdout, process.stdin, self._update, self._count_wire, self._overflow)
         return acp.connect_to_agent(client, wire, use_unstable_protocol=True)  # else it warns instead of refusing
 
@@ -259,10 +259,16 @@ class Attempt:
             if text:
                 self._tell(Output("stderr", text))
 
-    def _update(self, update: dict[str, Any]) -> None:
+    def _serves(self, session_id: str) -> bool:
+        """Whether something of a session is served: not while an earlier one is loaded, nor later of one given up."""
+        if self._load is None:
+            return True
+        return self._listening and (session_id == self._session_id or session_id != self._load)
+
+    def _update(self, update: dict[str, Any], session_id: str) -> None:
         """Take an update; what comes before the session is open is an old session's history."""
         self._beat()
-        if not self._listening:
+        if not self._listening or not self._serves(session_id):
             return
         event = self._turn.take(update)
         if event is None:

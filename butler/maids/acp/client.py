@@ -23,6 +23,7 @@ class AgentClient:
 
     Args:
         tell: takes an event that no update tells: a file request that was refused.
+        serves: whether wishes of a session, by its id, are served by now.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class AgentClient:
         files: TreeFiles,
         terminals: Terminals,
         tell: Callable[[MaidEvent], None],
+        serves: Callable[[str], bool] = lambda session_id: True,
     ) -> None:
         self._offer = offer
         self._turn = turn
@@ -40,12 +42,15 @@ class AgentClient:
         self._files = files
         self._terminals = terminals
         self._tell = tell
+        self._serves = serves
         self._refusals = 0
 
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **kwargs: Any
     ) -> schema.RequestPermissionResponse:
         """Rule by kind, command and paths; answer with a single-use option or ``cancelled``."""
+        if not self._serves(session_id):
+            return response_to("cancel", [])
         said = tool_call.model_dump(mode="json", by_alias=True, exclude_none=True)
         if (use := self._turn.tool(said)) is not None:
             self._tell(use)
@@ -58,6 +63,7 @@ class AgentClient:
     ) -> schema.WriteTextFileResponse:
         """Write a file of the tree."""
         self._only_if(self._offer.files, "fs/write_text_file")
+        self._only_if_served(session_id)
         try:
             await asyncio.to_thread(self._files.write, path, content)
         except Refused as error:
@@ -93,6 +99,7 @@ class AgentClient:
     ) -> schema.CreateTerminalResponse:
         """Run a command once it is allowed."""
         self._only_if(self._offer.terminals, "terminal/create")
+        self._only_if_served(session_id)
         variables = {variable.name: variable.value for variable in env or []}
         made = await self._terminals.create(command, args or [], variables, cwd, output_byte_limit)
         return schema.CreateTerminalResponse(terminal_id=made)
@@ -154,6 +161,10 @@ class AgentClient:
     def _only_if(self, offered: bool, method: str) -> None:
         if not offered:
             raise RequestError.method_not_found(method)
+
+    def _only_if_served(self, session_id: str) -> None:
+        if not self._serves(session_id):
+            raise refused("This session is not open: what was done in it is not done again.")
 
     def _refuse(self, kind: str, said: str, path: Path, reason: str) -> RequestError:
         self._refusals += 1

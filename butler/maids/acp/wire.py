@@ -33,7 +33,7 @@ class Wire:
     Notifications outside of the protocol are left out, where the SDK would log a traceback for each.
 
     Args:
-        on_update: takes the update of a ``session/update``, in order.
+        on_update: takes the update of a ``session/update`` and its session's id, in order.
         on_bytes: told how many bytes came, before anything else.
         on_overflow: told what is too much, `MOST_FRAME` or `MOST_OPEN`; nothing more is read then.
     """
@@ -42,7 +42,7 @@ class Wire:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        on_update: Callable[[Json], None],
+        on_update: Callable[[Json, str], None],
         on_bytes: Callable[[int], None],
         on_overflow: Callable[[str], None],
     ) -> None:
@@ -91,9 +91,10 @@ class Wire:
                 continue
             if message.get("method") == "session/update":
                 params = message.get("params")
-                update = params.get("update") if isinstance(params, dict) else None
+                params = params if isinstance(params, dict) else {}
+                update = params.get("update")
                 if isinstance(update, dict):
-                    self._on_update(update)
+                    self._on_update(update, str(params.get("sessionId", "")))
             elif "id" in message:
                 self._open += "method" in message
                 if self._open > MOST_OPEN:

@@ -37,7 +37,7 @@ def end_orphans() -> int:
 
     It blocks for some milliseconds: call it in a thread.
     """
-    found: set[int] = set()
+    found: dict[int, set[int]] = {}
     deadline = time.monotonic() + END_SECONDS
     quiet = 0
     while quiet < QUIET_ROUNDS and time.monotonic() < deadline:
@@ -46,11 +46,14 @@ def end_orphans() -> int:
         for pid in _children():
             if _is_of_a_maid(pid):
                 quiet = 0
+                # Killed before it is let go of: one that has ended still names its group, in which another may live.
+                group = _kill(pid)
                 if not _reaped(pid):
-                    found.add(pid)
-                    _kill(pid)
+                    found.setdefault(group, set()).add(pid)
+                elif pid != group:
+                    found.setdefault(group, set())
         time.sleep(PAUSE_SECONDS)
-    return len(found)
+    return sum(max(1, len(pids)) for pids in found.values())
 
 
 def end_below(pid: int) -> None:
@@ -101,14 +104,16 @@ def _reaped(pid: int) -> bool:
     return True
 
 
-def _kill(pid: int) -> None:
-    """Kill a process with its group: a group has no time to start another member."""
+def _kill(pid: int) -> int:
+    """Kill a child with its group, which it gives: a group has no time to start another member."""
+    group = pid
     with suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
-    with suppress(OSError):
-        group = os.getpgid(pid)
+        group = os.getpgid(pid)  # nobody can take a group's number while a member is not let go of
         if group not in (0, os.getpgrp()):
             os.killpg(group, signal.SIGKILL)
+    with suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+    return group
 
 
 def _is_zombie(pid: int) -> bool:

@@ -151,12 +151,13 @@ class MaidProcess:
         return None
 
     def used_cpu(self) -> float:
-        """Seconds of processor time that the maid and what lives below it have used."""
+        """Seconds of processor time that all below the keeper have used, also children that have ended by now."""
         used = 0.0
         with suppress(psutil.Error, OSError):
-            for one in [self._maid, *self._maid.children(recursive=True)] if self._maid is not None else []:
+            keeper = psutil.Process(self._keeper.pid)
+            for one in [keeper, *keeper.children(recursive=True)]:
                 with suppress(psutil.Error):
-                    used += sum(one.cpu_times()[:2])
+                    used += sum(one.cpu_times()[:4])
         return used
 
     async def _ended_within(self, seconds: float) -> bool:
@@ -193,9 +194,11 @@ class MaidProcess:
             status = await self._keeper.wait()
         if is_lost and status < 0 and not self._is_abandoned:
             self.tampered = self.tampered or "It killed the process that watches over it."
-        self.left_behind = report.get("left", 0) + await asyncio.to_thread(sweep, self._attempt_id)
+        self.left_behind = report.get("left", 0)
         if is_lost:
+            # First: the sweep looks at the whole machine, and meanwhile they would fork without end.
             self.left_behind += await asyncio.to_thread(end_orphans)
+        self.left_behind += await asyncio.to_thread(sweep, self._attempt_id)
         return report.get("exit")
 
 
