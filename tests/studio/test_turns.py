@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 import time
 import uuid
@@ -329,6 +331,27 @@ async def test_no_stream_mode_and_no_history_shows_a_secret(house: ButlerServer)
         assert OWNER_TOKEN not in repr(told) and "very-secret-1234" not in repr(told)
         with pytest.raises(Refused, match="`events` is not offered"):
             at.graph.astream_events({"messages": "hello"}, config)
+
+
+async def test_a_folded_thread_shows_its_notes_and_goes_on(
+    house: ButlerServer, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUTLER_CONTEXT_COMPACTION_TRIGGER_MESSAGES", "4")
+    monkeypatch.setenv("BUTLER_CONTEXT_COMPACTION_RECENT_WINDOW", "2")
+    told = f"My sister Clara is allergic to peanuts; the word is {OWNER_TOKEN}."
+    notes = [{"source": 1, "kind": "fact", "text": "Sister Clara is allergic to peanuts."}]
+    async with bench() as at:
+        model.reply(purpose="compaction", text=json.dumps({"notes": notes}))
+        thread_id = await at.say(told)
+        await at.say("We leave at 6:40.", thread_id)
+        compactor: Any = at.saver.turns.faculties.compactor
+        await asyncio.gather(*compactor._tasks.values())
+        await at.say("/note_line text=folded", thread_id)
+        state = await at.graph.aget_state({"configurable": {"thread_id": thread_id}})
+        assert "Sister Clara is allergic to peanuts." in str(state.values["notes"])
+        assert state.values["messages"][0]["content"] == "We leave at 6:40."
+        assert OWNER_TOKEN not in repr(state)
+        assert len(house.workshop.effects("folded")) == 1
 
 
 def _broken(*_: Any, **__: Any) -> None:
