@@ -26,6 +26,7 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     get_checkpoint_metadata,
 )
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import Connection
@@ -60,9 +61,10 @@ class ThreadedSaver(AsyncSqliteSaver):
     """
 
     def __init__(self, connection: aiosqlite.Connection, path: Path) -> None:
-        super().__init__(connection)
+        super().__init__(connection, serde=plain())
         self._database = Database(path, flush_each_commit=False)
-        self._head = SqliteSaver(sqlite3.connect(path, timeout=LOCK_WAIT_SECONDS, check_same_thread=False))
+        head = sqlite3.connect(path, timeout=LOCK_WAIT_SECONDS, check_same_thread=False)
+        self._head = SqliteSaver(head, serde=plain())
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="butler-head")
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -154,6 +156,11 @@ class ThreadedSaver(AsyncSqliteSaver):
 
     async def _execute(self, statement: str, rows: Any) -> None:
         await self._database.write(lambda connection: connection.exec_driver_sql(statement, rows))
+
+
+def plain() -> JsonPlusSerializer:
+    """LangGraph's strict msgpack, whatever the environment says: reading a checkpoint imports and calls nothing."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 Saver = TypeVar("Saver", bound=ThreadedSaver)

@@ -23,7 +23,7 @@ from butler.errors import ButlerError
 from butler.types import Json
 from graph.build import build_graph, recursion_limit
 from graph.persistence import ThreadedSaver
-from graph.studio_view import shown_state
+from graph.studio_view import shown
 from nodes.context import Faculties, TurnContext
 
 KEPT = ("thread_id", "checkpoint_ns", "run_id", "graph_id", "assistant_id")
@@ -119,7 +119,6 @@ class StudioGraph(CompiledStateGraph[Any, TurnContext, Any, Any]):
         wanted = {stream_mode} if isinstance(stream_mode, str) else set(stream_mode or ("values",))
         modes = [*wanted, "custom"] if "messages" in wanted and "custom" not in wanted else [*wanted]
         thread_id = str(given["thread_id"])
-        own = _own_config(config, turns)
         async with turns.holding(thread_id):
             head = await super().aget_state({"configurable": {"thread_id": thread_id}})
             _refuse_the_past(given, head)
@@ -132,8 +131,8 @@ class StudioGraph(CompiledStateGraph[Any, TurnContext, Any, Any]):
             while stretch is not None:
                 try:
                     run = super().astream(
-                        stretch.state_in, own, context=stretch.context, stream_mode=cast(Any, modes),
-                        durability="sync", **rest,
+                        stretch.state_in, _own_config(config, turns, stretch.run_id), context=stretch.context,
+                        stream_mode=cast(Any, modes), durability="sync", **rest,
                     )  # fmt: skip
                     async with aclosing(cast(Any, run)) as parts:
                         async for part in parts:
@@ -148,15 +147,23 @@ class StudioGraph(CompiledStateGraph[Any, TurnContext, Any, Any]):
                 snapshot = await super().aget_state({"configurable": {"thread_id": thread_id}})
                 stretch = await turns.settle(stretch, snapshot)
 
+    def astream_events(self, input: Any, config: RunnableConfig | None = None, **rest: Any) -> Any:
+        """LangGraph's newer protocol (``version="v3"``), which is made of `astream`.
+
+        Raises: Refused for the stream mode ``events``: every node's raw input and output, which nobody masks.
+        """
+        if rest.get("version") != "v3":
+            raise Refused(ButlerError("invalid_request", "The stream mode `events` is not offered; use another."))
+        return super().astream_events(input, config, **rest)
+
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """A state of the thread, as it is shown."""
-        found = await super().aget_state(config, subgraphs=subgraphs)
-        return found._replace(values=shown_state(found.values, self.turns.faculties))
+        return cast(StateSnapshot, shown(await super().aget_state(config, subgraphs=subgraphs), self.turns.faculties))
 
     async def aget_state_history(self, config: RunnableConfig, **rest: Any) -> AsyncIterator[StateSnapshot]:
         """The states of the thread, the newest first, as they are shown."""
         async for found in super().aget_state_history(config, **rest):
-            yield found._replace(values=shown_state(found.values, self.turns.faculties))
+            yield shown(found, self.turns.faculties)
 
     async def abulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
         """Raises Refused: what a turn says of itself must agree with the ledger."""
@@ -186,12 +193,18 @@ def studio_graph() -> StudioGraph:
     return StudioGraph(**{name: value for name, value in vars(compiled).items() if name != "__orig_class__"})
 
 
-def _own_config(config: RunnableConfig | None, turns: Turns) -> RunnableConfig:
-    """The server's configuration without what came from the client: headers, the user, an older checkpoint."""
-    given = (config or {}).get("configurable", {})
+def _own_config(config: RunnableConfig | None, turns: Turns, run_id: str) -> RunnableConfig:
+    """The server's configuration without what came from the client: headers, the user, an older checkpoint.
+
+    It names the turn's own run: LangGraph takes input under the run of the head for a resume, and drops it.
+    """
+    given, about = (config or {}).get("configurable", {}), (config or {}).get("metadata", {})
     kept = {name: value for name, value in given.items() if name in KEPT or name.startswith("__")}
-    limit = recursion_limit(turns.faculties.max_tool_rounds)
-    return cast(RunnableConfig, {**(config or {}), "configurable": kept, "recursion_limit": limit})
+    own = {
+        "configurable": kept | {"run_id": run_id}, "metadata": {**about, "run_id": run_id},
+        "recursion_limit": recursion_limit(turns.faculties.max_tool_rounds),
+    }  # fmt: skip
+    return cast(RunnableConfig, {**(config or {}), **own})
 
 
 def _refuse_the_past(given: Mapping[str, Any], head: StateSnapshot) -> None:
@@ -205,23 +218,13 @@ def _refuse_the_past(given: Mapping[str, Any], head: StateSnapshot) -> None:
 def _told(part: Any, wanted: set[str], stretch: Stretch, faculties: Faculties) -> list[Any]:
     """A part of the graph's stream as the client gets it: in the form it came in, or not at all."""
     if isinstance(part, dict):
-        mode, data = part["type"], part["data"]
-        return [{**part, "data": _shown_part(mode, data, faculties)}] if mode in wanted else []
+        return [{**part, "data": shown(part["data"], faculties)}] if part["type"] in wanted else []
     *where, mode, data = part
-    told = [(*where, mode, _shown_part(mode, data, faculties))] if mode in wanted else []
+    told = [(*where, mode, shown(data, faculties))] if mode in wanted else []
     if mode == "custom" and "messages" in wanted and isinstance(data, dict) and data.get("event") == "token":
         chunk = AIMessageChunk(content=data["text"], id=f"{stretch.run_id}:draft")
         told.append((*where, "messages", (chunk, {"langgraph_node": "think"})))
     return told
-
-
-def _shown_part(mode: str, data: Any, faculties: Faculties) -> Any:
-    if mode == "updates" and isinstance(data, dict):
-        return {node: shown_state(update, faculties) for node, update in data.items()}
-    if mode == "debug" and isinstance(data, dict) and data.get("type") == "checkpoint":
-        payload = data["payload"]
-        return {**data, "payload": {**payload, "values": shown_state(payload["values"], faculties)}}
-    return shown_state(data, faculties) if mode in ("values", "custom") else data
 
 
 graph = studio_graph()

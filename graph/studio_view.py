@@ -7,54 +7,58 @@ from typing import Any
 
 from butler.approvals.show import shown_args, storable
 from butler.exactjson import loads_exactly
+from butler.said import kept
 from butler.turn import FAILED, RUN
 from butler.types import Json
 from nodes.context import Faculties
 
 
-def shown_state(values: Any, faculties: Faculties) -> Any:
-    """The values of a state or an update as they are shown; anything else as it is, with secrets masked."""
-    if isinstance(values, dict) and isinstance(values.get("messages"), list):
-        values = {**values, "messages": shown_messages(values["messages"], faculties)}
-    return _masked(values, faculties)
+def shown(value: Any, faculties: Faculties) -> Any:
+    """A state, a snapshot, an update, a task or anything else of a run as it is shown: with secrets masked.
 
-
-def _masked(value: Any, faculties: Faculties) -> Any:
-    """Mask in JSON; what is no JSON (interrupts) is masked already and stays as it is."""
+    What is no JSON and no tuple (interrupts) is masked already and stays as it is.
+    """
     if isinstance(value, dict):
-        return {name: _masked(item, faculties) for name, item in value.items()}
-    return faculties.redactor.json(value) if isinstance(value, str | list) and _is_json(value) else value
-
-
-def _is_json(value: Any) -> bool:
+        return {faculties.redactor.text(str(name)): _named(name, item, faculties) for name, item in value.items()}
+    if isinstance(value, tuple):
+        if len(value) == 2 and isinstance(value[0], str):
+            return value[0], _named(value[0], value[1], faculties)  # What a task wrote, and into which channel.
+        items = [shown(item, faculties) for item in value]
+        return value._make(items) if hasattr(value, "_make") else tuple(items)
     if isinstance(value, list):
-        return all(_is_json(item) for item in value)
-    if isinstance(value, dict):
-        return all(_is_json(item) for item in value.values())
-    return value is None or isinstance(value, str | int | float | bool)
+        return [shown(item, faculties) for item in value]
+    return faculties.redactor.text(value) if isinstance(value, str) else value
+
+
+def _named(name: Any, value: Any, faculties: Faculties) -> Any:
+    if name == "messages" and isinstance(value, list):
+        return shown_messages(value, faculties)
+    if name == "incoming" and isinstance(value, dict):
+        value = {**value, "message": kept(value["message"], faculties.tools)}
+    return shown(value, faculties)
 
 
 def shown_messages(messages: Sequence[Any], faculties: Faculties) -> list[Any]:
     """The talk as LangChain's clients draw it; a message's id is its turn and its place in it."""
-    shown: list[Any] = []
+    drawn: list[Any] = []
     run, first = "before", 0
     names: dict[str, str] = {}
     for index, message in enumerate(messages):
         if not isinstance(message, dict) or "role" not in message:
-            shown.append(message)
+            drawn.append(shown(message, faculties))
             continue
         if RUN in message:
             run, first = message[RUN], index
         for call in message.get("tool_calls") or ():
             names[call["id"]] = call["function"]["name"]
-        shown.append({"id": f"{run}:{index - first}", **_shown(message, names, faculties)})
-    return shown
+        drawn.append(faculties.redactor.json({"id": f"{run}:{index - first}", **_shown(message, names, faculties)}))
+    return drawn
 
 
 def _shown(message: Json, names: dict[str, str], faculties: Faculties) -> Json:
-    text = message.get("shown", message["content"])
+    text: Any = message.get("shown", message["content"])
     if message["role"] == "user":
-        return {"type": "human", "content": text}
+        return {"type": "human", "content": kept(text, faculties.tools)}
     if message["role"] == "tool":
         call_id = message["tool_call_id"]
         status = "error" if message.get(FAILED) else "success"

@@ -26,6 +26,7 @@ from butler.maids.applying import being_applied
 from butler.maids.closing import close_tasks
 from butler.maids.store import MaidRun
 from butler.people import Principal
+from butler.said import kept
 from butler.storage import audit, conversations, deleted
 from butler.storage.conversations import Entry, Run
 from butler.storage.database import Database
@@ -42,7 +43,6 @@ from service.memory import MemoryService
 from service.notify.links import SignedLinks
 from service.outcomes import outcome
 from service.runs import Runs
-from service.said import kept
 from service.showings import Showings
 from service.tickets import Noted, Ticket, not_noted
 from service.typed import Answer

@@ -19,6 +19,7 @@ from butler.maids.keeping import kept_documents
 from butler.maids.overview import maid_documents
 from butler.maids.store import Attempt, MaidRun
 from butler.people import Principal
+from butler.said import kept
 from butler.storage import conversations
 from butler.storage.conversations import Run
 from butler.tools.delegating import DELEGATE
@@ -26,7 +27,6 @@ from butler.types import Json
 from service.approvals import encode_cursor
 from service.butler import ButlerService
 from service.carried import carried_through
-from service.said import kept
 
 
 @dataclass(frozen=True)

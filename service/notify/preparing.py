@@ -10,6 +10,7 @@ from butler.approvals import ledger
 from butler.approvals.show import approval
 from butler.people import Principal
 from butler.redact import Redactor
+from butler.said import kept
 from butler.storage import conversations
 from butler.tools.registry import ToolRegistry
 from service.notify import queue
@@ -18,7 +19,6 @@ from service.notify.links import SignedLinks
 from service.notify.messages import approval_message, reply_message
 from service.notify.queue import Notification
 from service.notify.sender import Message
-from service.said import kept
 
 
 @dataclass(frozen=True)

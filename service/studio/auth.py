@@ -38,7 +38,25 @@ async def authenticate(headers: dict[bytes, bytes]) -> Auth.types.MinimalUserDic
 @auth.on
 async def allowed(ctx: Auth.types.AuthContext, value: Any) -> bool:
     """Threads, their runs and the drawing; no schedules, no stores, no other assistants, no deleting of threads."""
-    return (ctx.resource, ctx.action) in ALLOWED
+    wanted = (ctx.resource, ctx.action)
+    # Of a copy only the new id is asked about. It would wait for decisions that Butler knows nothing of.
+    is_copy = wanted == ("threads", "create") and "if_exists" not in value
+    if wanted == ("threads", "create_run") and (unwanted := _unwanted(value)):
+        raise Auth.exceptions.HTTPException(status_code=403, detail=f"Not possible with Butler: {unwanted}.")
+    return wanted in ALLOWED and not is_copy
+
+
+def _unwanted(run: Any) -> str:
+    """What of a run would send something to another server, or take back what has happened."""
+    arguments = run.get("kwargs") or {}
+    configurable = (arguments.get("config") or {}).get("configurable") or {}
+    asked = {
+        "webhook": arguments.get("webhook"),
+        "feedback_keys": arguments.get("feedback_keys"),
+        "langsmith_tracer": any(name.startswith("__langsmith") for name in configurable),
+        "multitask_strategy rollback": run.get("multitask_strategy") == "rollback",
+    }
+    return ", ".join(name for name, is_asked in asked.items() if is_asked)
 
 
 def _token(headers: dict[bytes, bytes]) -> str:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from butler.errors import ButlerError, ConfigError
@@ -29,6 +29,7 @@ from service.studio.turns import StudioBrain, StudioTurns
 from service.wiring import Configuration, build_faculties, read_configuration
 
 PROJECT = Path(__file__).resolve().parents[2]
+DEV_SERVERS_FILES = Path(".langgraph_api")
 
 
 @asynccontextmanager
@@ -77,6 +78,8 @@ def _prepare(stack: AsyncExitStack) -> tuple[Configuration, dict[str, str]]:
     environ = dict(read_environment().values)
     configuration = read_configuration(load_settings(), environ, channels=False)
     settings = configuration.settings
+    with suppress(FileNotFoundError):
+        DEV_SERVERS_FILES.chmod(0o700)  # Its list of runs holds what people said.
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for lock in {settings.data_dir / "server.lock", settings.database_path.with_name("server.lock")}:
         stack.callback(os.close, hold(lock))

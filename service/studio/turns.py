@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from butler.clock import stamp
 from butler.errors import ButlerError
 from butler.people import Principal
+from butler.said import kept
 from butler.storage import conversations, users
 from butler.storage.conversations import Run
 from butler.storage.database import Database
@@ -26,7 +27,6 @@ from service.brain import Brain
 from service.effects import settle_effects
 from service.events import RunLog, RunLogs
 from service.runs import Runs
-from service.said import kept
 from service.showings import Showings
 from service.studio.deciding import VIA, StudioDecisions
 from service.studio.reading import Answers, GoOn, Message, Wish, read_wish

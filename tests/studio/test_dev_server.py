@@ -176,6 +176,44 @@ def test_state_threads_and_schedules_are_not_changed_from_here(client: SyncLangG
     assert client.threads.get_state(thread_id)["interrupts"] == [interrupt]
 
 
+def test_a_thread_is_not_copied_and_a_run_sends_nothing_to_others(client: SyncLangGraphClient, lab: Lab) -> None:
+    headers = {"x-api-key": OWNER_TOKEN}
+    assert httpx.post(f"{lab.dev.url}/threads/{lab.waiting}/copy", headers=headers).status_code == 403
+    runs = f"{lab.dev.url}/threads/{client.threads.create()['thread_id']}/runs/wait"
+    for unwanted in (
+        {"webhook": "https://1.1.1.1/hook"}, {"feedback_keys": ["good"]},
+        {"langsmith_tracer": {"project_name": "theirs"}}, {"multitask_strategy": "rollback"},
+    ):  # fmt: skip
+        body = {"assistant_id": GRAPH, "input": say("/note_line text=never"), **unwanted}
+        refused = httpx.post(runs, headers=headers, json=body)
+        assert refused.status_code == 403 and f"Not possible with Butler: {next(iter(unwanted))}" in refused.text
+    assert lab.butler.workshop.effects("never") == []
+
+
+def test_the_dev_servers_own_files_are_for_the_owner_alone(lab: Lab) -> None:
+    assert (lab.butler.home / ".langgraph_api").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_newer_protocol_asks_for_a_token_and_decides_as_the_older_one(
+    client: SyncLangGraphClient, lab: Lab
+) -> None:
+    thread_id, interrupt = parked(client, "/append_line text=newer")
+    commands = f"{lab.dev.url}/threads/{thread_id}/commands"
+
+    def respond(response: Any, headers: dict[str, str]) -> httpx.Response:
+        named = {"interrupt_id": interrupt["id"], "namespace": [], "response": response}
+        return httpx.post(commands, headers=headers, json={"id": 1, "method": "input.respond", "params": named})
+
+    approval = {"decisions": [{"type": "approve"}]}
+    assert respond(approval, {}).status_code == 401
+    assert respond(True, {"x-api-key": OWNER_TOKEN}).json()["type"] == "success"  # Taken for a run, which fails.
+    wait_until(lambda: client.threads.get(thread_id)["status"] != "busy", "the run has failed")
+    assert client.threads.get_state(thread_id)["interrupts"] == [interrupt]
+    assert lab.butler.workshop.effects("newer") == []
+    assert respond(approval, {"x-api-key": OWNER_TOKEN}).json()["type"] == "success"
+    wait_until(lambda: len(lab.butler.workshop.effects("newer")) == 1, "the approved call has run")
+
+
 def test_a_cancelled_run_ends_its_turn(client: SyncLangGraphClient, lab: Lab) -> None:
     thread_id = client.threads.create()["thread_id"]
     run = client.runs.create(thread_id, GRAPH, input=say("/slow_note text=cancelled"))

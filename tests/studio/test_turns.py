@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import uuid
@@ -298,6 +299,57 @@ async def test_mcp_servers_are_there_as_in_the_server(house: ButlerServer) -> No
         assert waiting.value["action_requests"][0]["name"] == "files__echo"
         await at.decide(thread_id, APPROVE)
         assert "hello" in (await at.messages(thread_id))[-1]["content"]
+
+
+async def test_a_message_behind_a_turn_that_was_cut_off_is_answered_after_it(house: ButlerServer) -> None:
+    thread_id = str(uuid.uuid4())
+    async with bench() as at:
+        message = {"messages": [{"type": "human", "content": "/note_line text=cut-off"}]}
+        assert await at.saver.turns.begin(Asked(thread_id, str(uuid.uuid4()), at.user, message, {})) is not None
+    async with bench() as at:
+        await at.say("/note_line text=next", thread_id)
+        assert [text for _, text in house.workshop.effects()] == ["cut-off", "next"]
+        assert (await at.messages(thread_id))[-1]["content"] == "wrote next\n"
+        await at.run(thread_id, {"messages": "/note_line text=stopped"}, interrupt_before="*")
+        await at.say("/note_line text=last", thread_id)
+        assert [text for _, text in house.workshop.effects()][2:] == ["stopped", "last"]
+
+
+async def test_no_stream_mode_and_no_history_shows_a_secret(house: ButlerServer) -> None:
+    house.workshop.write_tools(*standard_tools(), tool("key_line", "approve") | {
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string", "writeOnly": True}}}})  # fmt: skip
+    modes = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "debug")
+    async with bench() as at:
+        thread_id = str(uuid.uuid4())
+        told = await at.run(thread_id, {"messages": f"my token is {OWNER_TOKEN}"}, modes=modes)
+        told += await at.run(thread_id, {"messages": "/key_line text=very-secret-1234"}, modes=modes)
+        told += await at.run(thread_id, Command(resume={"decisions": [{"type": "reject"}]}), modes=modes)
+        config: Any = {"configurable": {"thread_id": thread_id}}
+        told += [state async for state in at.graph.aget_state_history(config)]
+        assert {mode for mode, _ in told[: -len(told) // 2]} >= {"values", "tasks", "debug"}
+        assert OWNER_TOKEN not in repr(told) and "very-secret-1234" not in repr(told)
+        with pytest.raises(Refused, match="`events` is not offered"):
+            at.graph.astream_events({"messages": "hello"}, config)
+
+
+async def test_a_thread_that_the_server_has_folded_shows_its_notes_and_goes_on(
+    house: ButlerServer, model: ScriptedModel
+) -> None:
+    owner = house.start(BUTLER_CONTEXT_COMPACTION_RECENT_WINDOW="2").client()
+    thread_id = owner.chat("My sister Clara is allergic to peanuts.")["thread_id"]
+    owner.chat("Our budget is 3200 euros.", thread_id)
+    owner.chat("We leave at 6:40.", thread_id)
+    notes = [{"source": 1, "kind": "fact", "text": "Sister Clara is allergic to peanuts."}]
+    model.reply(purpose="compaction", text=json.dumps({"notes": notes}))
+    owner.chat("/compact", thread_id)
+    owner.chat("And now?", thread_id)
+    house.stop()
+    async with bench() as at:
+        await at.say("/note_line text=folded", thread_id)
+        state = await at.graph.aget_state({"configurable": {"thread_id": thread_id}})
+        assert "Sister Clara is allergic to peanuts." in str(state.values["notes"])
+        assert "Clara" not in str(state.values["messages"])
+        assert len(house.workshop.effects("folded")) == 1
 
 
 def _broken(*_: Any, **__: Any) -> None:

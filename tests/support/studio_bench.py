@@ -24,7 +24,14 @@ class Bench:
         self.user: Json | None = {"identity": user_id}
 
     async def run(
-        self, thread_id: str, given: Any, *, run_id: str = "", modes: tuple[str, ...] = ("values",), **place: Any
+        self,
+        thread_id: str,
+        given: Any,
+        *,
+        run_id: str = "",
+        modes: tuple[str, ...] = ("values",),
+        interrupt_before: Any = None,
+        **place: Any,
     ) -> list[Any]:
         """One run to its end."""
         config: Any = {
@@ -33,7 +40,8 @@ class Bench:
                 "x-evil": "header", "graph_id": "butler", **place,
             }
         }  # fmt: skip
-        return [part async for part in self.graph.astream(given, config, stream_mode=list(modes))]
+        run = self.graph.astream(given, config, stream_mode=list(modes), interrupt_before=interrupt_before)
+        return [part async for part in run]
 
     async def say(self, text: Any, thread_id: str = "", **more: Any) -> str:
         """A message, in a new thread unless one is named; gives the thread."""

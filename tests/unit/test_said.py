@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.said import kept
+from butler.said import kept
 from tests.support.parts import registry, tool
 
 SCHEMA = {
