@@ -49,7 +49,7 @@ OPENCODE_SETTINGS: Json = {
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent: its row for a model's address, its program, and the orders for a file, half of it, and a line at its end."""
+    """An agent: its row for a model's address, its program, its orders for a file, half of it, a line at the end."""
 
     name: str
     program: Path
