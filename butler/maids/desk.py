@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from butler.maids.routing import Routed, route
 from butler.maids.store import MaidRun, NewMaidRun
 from butler.maids.verify.profile import parse_profile
 from butler.types import Json, Verdict
-from config.maid_types import MaidDefinition, MaidRegistryFile, RouteDefinition
+from config.maid_types import MaidDefinition, MaidRegistryFile, RouteDefinition, VerificationProfile
 from config.projects_file import ProjectDefinition
 
 MOST_FORESEEN = 256
@@ -82,9 +83,20 @@ class Desk:
         root = self.project(wanted)
         expect = args.get("expect")
         if expect is not None:
-            ground = self.ground(root)
-            parse_profile(expect, ground.registry, ground.folder)
+            self._expected(expect, root)
         return NewMaidRun(args["intent"], args["instruction"], str(root), tuple(args.get("constraints") or ()), expect)
+
+    def _expected(self, expect: Json, root: Path) -> VerificationProfile:
+        """The checks of a call, with scripts beside the project's own registry, else beside the house's."""
+        ground = self.ground(root)
+        try:
+            return parse_profile(expect, ground.registry, ground.folder)
+        except ButlerError:
+            if ground.folder == self.folder:
+                raise
+            with suppress(ButlerError):
+                return parse_profile(expect, ground.registry, self.folder)
+            raise
 
     def project(self, wanted: str | None) -> Path:
         """The folder that is meant; the only allowed one where none is named."""
@@ -96,8 +108,7 @@ class Desk:
 
     def task(self, run: MaidRun, maid_id: str | None = None) -> Task:
         """The task as launchers and routes see it; `maid_id` where a person named the maid."""
-        ground = self.ground(Path(run.project_root))
-        expect = parse_profile(run.expect, ground.registry, ground.folder) if run.expect is not None else None
+        expect = self._expected(run.expect, Path(run.project_root)) if run.expect is not None else None
         return Task(
             run.maid_run_id,
             run.intent,

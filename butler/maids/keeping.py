@@ -26,6 +26,7 @@ from config.maid_types import KeepTree
 log = structlog.get_logger("butler.maids")
 FOLDER = "kept-trees"
 HALF_MADE = ".new"
+DRAFT = "draft"
 MOST_KEPT = 20
 """Tasks whose trees are kept; the oldest go first."""
 LONGEST_SECONDS = 14 * 24 * 3600.0
@@ -200,11 +201,12 @@ def _clean(top: Path, redactor: Redactor) -> None:
             size += found.st_size
             if size > MOST_BYTES_EACH:
                 raise NotKept("it is too large")
-            _mask(path, found, redactor)
+            _mask(path, found, redactor, top.parent / DRAFT)
 
 
-def _mask(path: Path, found: os.stat_result, redactor: Redactor) -> None:
-    """Mask secrets in a file. One that has them is written anew: it may be a link to a file of the person's."""
+def _mask(path: Path, found: os.stat_result, redactor: Redactor, draft: Path) -> None:
+    """Mask secrets in a file. One that has them is written anew, beside the tree and then put in its place: it may be a
+    link to a file of the person's, and a kill must not lose it."""
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
     except PermissionError:
@@ -212,8 +214,9 @@ def _mask(path: Path, found: os.stat_result, redactor: Redactor) -> None:
         return
     masked = redactor.text(text)
     if masked != text or found.st_nlink > 1:
-        remove_tree(path)
-        path.write_bytes(masked.encode("utf-8", "surrogateescape"))
+        remove_tree(draft)
+        draft.write_bytes(masked.encode("utf-8", "surrogateescape"))
+        draft.replace(path)
     path.chmod(0o600 | (found.st_mode & 0o100))
 
 

@@ -14,6 +14,7 @@ import pytest
 from butler.maids import keeping
 from butler.maids.keeping import all_kept, keep_trees, kept_documents, kept_of, trim_kept
 from butler.maids.worktree import prepare
+from butler.maids.worktree.removing import remove_tree
 from butler.redact import Redactor
 from tests.support.projects import git, make_project
 
@@ -91,6 +92,31 @@ async def test_what_git_stores_in_a_tree_is_not_kept_as_no_secret_can_be_masked_
     [kept] = all_kept(data)
     assert (kept.trees[0] / "sub" / "in.txt").read_text() == "***"
     assert not list(kept.trees[0].rglob(".git"))
+
+
+@pytest.mark.parametrize("call", ["write_bytes", "replace"])
+async def test_a_kill_while_a_secret_is_masked_loses_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    tree, data = await ready(tmp_path)
+    (tree / "telling.txt").write_text(f"it is {SECRET}")
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(Path, call, killed)
+        # A dead process tidies nothing up.
+        dying.setattr(keeping, "remove_tree", lambda path: None if path.is_dir() else remove_tree(path))
+        with pytest.raises(Killed):
+            keep_trees(data / "maids" / "run", data, REDACTOR)
+    keep_trees(data / "maids" / "run", data, REDACTOR)
+    [kept] = all_kept(data)
+    assert os.listdir(kept.folder) == ["tree-1"]
+    assert (kept.trees[0] / "telling.txt").read_text() == "it is ***"
 
 
 async def test_a_huge_sparse_file_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
