@@ -32,6 +32,8 @@ from service.wiring import Configuration, read_configuration
 
 STREAMS_GRACE_SECONDS = 5.0
 REQUESTS_GRACE_SECONDS = 6
+PING_SECONDS = 20.0
+"""How often a WebSocket is pinged, and how long its answer is waited for."""
 
 
 class LastingStream:
@@ -127,6 +129,8 @@ async def serve(configuration: Configuration, environ: Mapping[str, str]) -> int
                 ws=NarrowProtocol,
                 # Beyond the limit of our own, so that a frame that is a little too large gets an answer.
                 ws_max_size=2 * MOST_FRAME_BYTES,
+                ws_ping_interval=PING_SECONDS,
+                ws_ping_timeout=PING_SECONDS,
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=REQUESTS_GRACE_SECONDS,
