@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from butler.canonical import canonical_json
 from butler.maids.permissions import KINDS, tool_name
+from butler.tools.delegate_schema import DELEGATE_SCHEMA
 from butler.tools.registry import Toolset
 from butler.types import Invocation, Json, ToolResult, ToolSpec, Verdict
 from config.maid_types import MaidDefinition
@@ -17,37 +18,6 @@ from config.maid_types import MaidDefinition
 SOURCE = "maid_registry.yml"
 DELEGATE = "delegate"
 SESSION_COMPLETE = "session_complete"
-MOST_INSTRUCTION = 50_000
-
-_TEXTS: Json = {"type": "array", "items": {"type": "string", "maxLength": 2000}, "maxItems": 50}
-DELEGATE_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "intent": {
-            "type": "string", "minLength": 1, "maxLength": 100,
-            "description": "What kind of work it is, in one word of the configured intents, such as implement.",
-        },
-        "instruction": {
-            "type": "string", "minLength": 1, "maxLength": MOST_INSTRUCTION,
-            "description": "The whole task in plain words: what has to be true afterwards.",
-        },
-        "project_root": {
-            "type": "string", "minLength": 1, "maxLength": 4096,
-            "description": "The absolute path of the project, or its name in projects.yml. May be left out where only "
-            "one is allowed.",
-        },
-        "constraints": {**_TEXTS, "description": "What must not happen or change."},
-        "expect": {
-            "type": "object",
-            "description": "What has to be true afterwards, checked by Butler itself: file_checks [{path, exists, "
-            "contains}], test_commands [[program, argument]], http_checks [{url, expect_status, expect_body}], "
-            "exact_output [{path, expect}].",
-        },
-        "maid_id": {"type": "string", "minLength": 1, "maxLength": 100, "description": "The maid, named by a person."},
-    },
-    "required": ["intent", "instruction"],
-    "additionalProperties": False,
-}  # fmt: skip
 DESCRIPTION = (
     "Hand a piece of work on a project's files to a maid: a supervised agent that works in a copy of the project and "
     "is checked by Butler. The person approves the resulting diff before it is applied. Say intent and instruction; "

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import Field, ValidationError, field_validator
 
 from butler.errors import ButlerError
-from butler.tools.delegating import MOST_INSTRUCTION
+from butler.tools.delegate_schema import MOST_INSTRUCTION
 from butler.types import Json
 from service.http.bodies import Strict, Text, Word
 from service.http.faults import sentence_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from butler.tools.delegating import DELEGATE_SCHEMA
+from butler.tools.delegate_schema import DELEGATE_SCHEMA
 from butler.types import Json
 
 NAME = "butler"

@@ -311,9 +311,10 @@ def test_doctor_fails_when_the_model_does_not_answer_and_shows_no_key(
     assert "hidden" not in shown
 
 
-def test_deciding_in_the_shell_loads_no_database_and_no_model() -> None:
-    """Each command is a process of its own; what it loads is what a person waits for."""
-    code = "import sys, service.cli.deciding; print(sorted({'sqlalchemy', 'langgraph', 'openai'} & set(sys.modules)))"
+@pytest.mark.parametrize("module", ["service.cli.deciding", "service.mcp.stdio"])
+def test_deciding_in_the_shell_and_serving_mcp_load_no_database_and_no_model(module: str) -> None:
+    """Each command is a process of its own; what it loads is what a person or an agent waits for."""
+    code = f"import sys, {module}; print(sorted({{'sqlalchemy', 'langgraph', 'openai', 'fastapi'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
