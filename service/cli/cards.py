@@ -61,8 +61,8 @@ def _field_parts(label: str, lines: Sequence[str], room: int | None) -> list[tup
 
 
 def _pieces(line: str, room: int, *, at_words: bool) -> list[str]:
-    """The line in pieces of at most `room` columns, nothing left out; prose is broken between words where it can be."""
-    rows = wrap(line, room, drop_whitespace=False, replace_whitespace=False, expand_tabs=False) if at_words else [line]
+    """The line in pieces of at most `room` columns, nothing left out; prose is broken at spaces where it can be."""
+    rows = wrap(line, room, replace_whitespace=False, expand_tabs=False, break_on_hyphens=False) if at_words else [line]
     return [piece for row in rows for piece in chop_cells(row, room)] or [""]
 
 

@@ -113,8 +113,8 @@ def test_an_odd_name_of_an_argument_is_whole_and_quoted() -> None:
 def test_a_reason_is_broken_between_words_and_nothing_of_it_is_lost() -> None:
     reason = "No policy rule is about this call; the own verdict of the tool is approve: a person is asked first."
     pieces = [line[14:] for line in shown(approval({}, reason=reason), terminal=True) if line[:5] in ("  why", "     ")]
-    told = "".join(pieces[: pieces.index(next(one for one in pieces if one.endswith("first."))) + 1])
-    assert told.endswith(reason) and all(one.endswith(" ") for one in pieces[:2])
+    told = next(at for at, one in enumerate(pieces) if one.endswith("first."))
+    assert " ".join(pieces[: told + 1]).endswith(reason) and all(one == one.strip() for one in pieces[: told + 1])
 
 
 def test_masked_values_are_named_as_such() -> None:
