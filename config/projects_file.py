@@ -232,7 +232,7 @@ class _Reader:
             with path.open(encoding="utf-8-sig") as lines:
                 bindings = list(parse_stream(lines))
         except (OSError, UnicodeDecodeError) as error:
-            self._checker.fault(place, f"{path} can't be read: {error}")
+            self._checker.fault(place, f"{path} can't be read: {getattr(error, 'strerror', None) or error}")
             return found
         for binding in bindings:
             if binding.error or (binding.key is not None and binding.value is None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -110,7 +111,7 @@ def told_to_model(action: Action, faculties: Faculties) -> str:
     text = action.result if action.result is not None else "No result was recorded."
     if action.run_args is not None and action.execution in ("done", "failed"):
         args = shown_args(action.tool, action.run_args, faculties.tools, faculties.redactor)
-        return f"(A person changed the arguments to {args!r} before this ran.)\n{text}"
+        return f"(A person changed the arguments to {json.dumps(args, ensure_ascii=False)} before this ran.)\n{text}"
     return text
 
 

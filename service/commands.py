@@ -68,7 +68,8 @@ class Commands:
                 raise ButlerError("not_found", f"There is no command /{command.name}. /help lists them.")
 
     def _help(self) -> str:
-        lines = ["You can type:", *(f"- `{line}`" for line in HOUSE_COMMANDS.values())]
+        told = (line.partition(" — ") for line in HOUSE_COMMANDS.values())
+        lines = ["You can type:", *(f"- `{typed}` — {meaning}" for typed, _, meaning in told)]
         lines.append("- `/remember TEXT`, `/recall WORDS`, `/forget ID` — keep, find or put aside a memory of you")
         lines.append("- `/TOOL key=value …` or `/TOOL {json}` — propose exactly that call; policy decides what happens")
         if self._faculties.model is None:

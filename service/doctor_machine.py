@@ -118,5 +118,9 @@ def _some(names: list[str]) -> str:
 def studio(found: Callable[[str], object] = find_spec) -> Finding:
     """LangGraph Studio is a developer's tool: nothing is wrong without it."""
     if found("langgraph_api") is None:
-        return Finding("studio", "good", "LangGraph's development server is not installed; only developers need it")
+        return Finding(
+            "studio",
+            "good",
+            "LangGraph's development server is not in this environment; only developers need it (`make studio`)",
+        )
     return Finding("studio", "good", "LangGraph's development server is installed")

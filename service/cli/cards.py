@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from textwrap import wrap
 
 from rich.cells import chop_cells
 from rich.console import Console
@@ -53,10 +54,16 @@ def _field_parts(label: str, lines: Sequence[str], room: int | None) -> list[tup
     parts: list[tuple[str, str]] = []
     for line in lines:
         colour = style_of(line) if label == "diff" else style
-        for piece in (chop_cells(line, room) or [""]) if room else [line]:
+        for piece in _pieces(line, room, at_words=label == "why") if room else [line]:
             parts += [(shown, "dim"), (f"{piece}\n", colour)]
             shown = " " * MARGIN
     return parts
+
+
+def _pieces(line: str, room: int, *, at_words: bool) -> list[str]:
+    """The line in pieces of at most `room` columns, nothing left out; prose is broken at spaces where it can be."""
+    rows = wrap(line, room, replace_whitespace=False, expand_tabs=False, break_on_hyphens=False) if at_words else [line]
+    return [piece for row in rows for piece in chop_cells(row, room)] or [""]
 
 
 def approval_fields(approval: Json, moment: datetime) -> list[Field]:

@@ -22,6 +22,7 @@ from config.environment import read_environment
 from config.problems import ConfigError
 from config.settings import load_settings
 from service.cli.common import configuration, open_database
+from service.cli.exits import PARKED
 from service.cli.plain import harmless_lines, json_document, visible
 from service.memory import erase_all, memory_item
 
@@ -46,6 +47,9 @@ def memory_list(
     found = _with(user, lambda c, person: memories.listed(c, person.user_id, query, forgotten=all_of_them))
     if as_json:
         print(json_document({"items": [memory_item(one) for one in found]}))
+        return
+    if not found:
+        print("Nothing is remembered." if not query else "Nothing was found.")
         return
     table = Table("id", "importance", "since", "text", box=None, pad_edge=False)
     for one in found:
@@ -129,9 +133,21 @@ def memory_erase(
     if not yes and as_json:
         raise typer.BadParameter("with --json nothing is asked; add --yes")
     if not yes:
-        typer.confirm(f"Erase everything that is remembered of {user}? This can't be undone", abort=True)
+        _ask(f"Erase everything that is remembered of {user}? This can't be undone")
     count = _with(user, lambda connection, person: erase_all(connection, person, VIA))
     print(json_document({"erased": count}) if as_json else f"{count} memories of {user} are erased.")
+
+
+def _ask(question: str) -> None:
+    """Go on after a yes alone. Raises: typer.Exit with the status of a decision that was not taken."""
+    try:
+        sure = typer.confirm(question)
+    except typer.Abort:  # Ctrl-C, or nobody to answer
+        print()
+        sure = False
+    if not sure:
+        print("Nothing was erased.")
+        raise typer.Exit(PARKED)
 
 
 def _tell_changed(memory_id: str, as_json: bool) -> None:

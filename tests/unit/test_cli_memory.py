@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -50,10 +51,13 @@ def test_the_export_is_json_in_both_forms(capsys: pytest.CaptureFixture[str]) ->
 
 def test_erasing_asks_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     told(capsys, "add", "likes tea", "--user", "ann")
-    assert run(["memory", "erase", "--user", "ann"]) != 0
+    for answer in ("n\n", ""):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        assert run(["memory", "erase", "--user", "ann"]) == 3
+        assert "Nothing was erased." in capsys.readouterr().out
     assert "likes tea" in told(capsys, "list", "--user", "ann")
     assert "1 memories of ann are erased" in told(capsys, "erase", "--yes", "--user", "ann")
-    assert "likes tea" not in told(capsys, "list", "--all", "--user", "ann")
+    assert told(capsys, "list", "--all", "--user", "ann") == "Nothing is remembered.\n"
 
 
 def test_mistakes_are_told(capsys: pytest.CaptureFixture[str]) -> None:

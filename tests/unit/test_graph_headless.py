@@ -131,8 +131,8 @@ async def test_a_bare_resume_asks_again(tmp_path: Path) -> None:
         ("reject", {"reason": "smaller"},
          "Not run: a person rejected this action as it is and said why. Reason: smaller", []),
         ("respond", {"response": "42"}, "42", []),
-        ("edit", {"args": {"text": "b"}}, "(A person changed the arguments to {'text': 'b'} before this ran.)\nwrote b",
-         ["b"]),
+        ("edit", {"args": {"text": "b"}},
+         '(A person changed the arguments to {"text": "b"} before this ran.)\nwrote b', ["b"]),
     ],
 )  # fmt: skip
 async def test_the_model_hears_what_was_decided(

@@ -110,6 +110,13 @@ def test_an_odd_name_of_an_argument_is_whole_and_quoted() -> None:
     assert '  arguments   "a\\nb" = 1' in shown(approval({"a\nb": 1}))
 
 
+def test_a_reason_is_broken_between_words_and_nothing_of_it_is_lost() -> None:
+    reason = "No policy rule is about this call; the own verdict of the tool is approve: a person is asked first."
+    pieces = [line[14:] for line in shown(approval({}, reason=reason), terminal=True) if line[:5] in ("  why", "     ")]
+    told = next(at for at, one in enumerate(pieces) if one.endswith("first."))
+    assert " ".join(pieces[: told + 1]).endswith(reason) and all(one == one.strip() for one in pieces[: told + 1])
+
+
 def test_masked_values_are_named_as_such() -> None:
     lines = shown(approval({"key": "***"}, fingerprint=fingerprint("write", {"key": "the real one"})))
     assert any(line.startswith("  masked") for line in lines)

@@ -142,6 +142,10 @@ def test_what_markdown_turns_into_a_direction_mark_is_shown_as_an_escape() -> No
     assert not set(shown) & set("\u202e\u200b\r\u2066")
 
 
+def test_the_lines_of_a_tool_stay_lines() -> None:
+    assert markdown(Like())("Buy milk\nCall Ann\n", 100) == "Buy milk\nCall Ann\n"
+
+
 def test_a_huge_block_costs_no_more_for_each_letter_than_a_small_one() -> None:
     # Copied for each letter, this would take minutes.
     paper = Paper()

@@ -61,6 +61,10 @@ def markdown(like: Any) -> Render:
         parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
         document = Markdown(block, hyperlinks=False, code_theme="ansi_dark")
         document.parsed = parser.parse(block)
+        for line in document.parsed:
+            for piece in line.children or ():
+                # What tools say is often lines, not Markdown: they stay lines.
+                piece.type = "hardbreak" if piece.type == "softbreak" else piece.type
         written = StringIO()
         target = Console(
             file=written, width=max(width - 1, 2), force_terminal=True, color_system=like.color_system or None,
